@@ -1,0 +1,43 @@
+# Two commands: `make book` builds the book, `make test` runs every test. Both make .venv first if need be.
+# Another Python than the newest one found: make book PYTHON=/path/to/python3.12
+
+.PHONY: help book test serve bench prove address lock clean env
+unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
+export PYTHON
+RUN = .venv/bin/python
+
+help:
+	@echo "make book   build the book into _build/html"
+	@echo "make serve  show it on localhost"
+	@echo "make test   run all tests"
+	@echo "make bench  run the speed tests"
+	@echo "make prove  run the long proofs: every input, not a choice of them"
+	@echo "make clean  remove what was built; .venv and node_modules stay"
+	@echo "CONTRIBUTING.md explains the others."
+
+env:
+	@sh tools/python.sh tools/environment.py
+
+book: env
+	@$(RUN) -m tools.book
+
+test: book
+	@$(RUN) -m pytest -n 2 --dist loadfile $(ARGS)
+
+serve: book
+	@$(RUN) -m tools.serve
+
+bench: env
+	@$(RUN) -m pytest tests/benchmarks $(ARGS)
+
+prove: env
+	@$(RUN) -m tests.prove $(ARGS)
+
+address: env
+	@$(RUN) -m tools.address
+
+lock: env
+	@$(RUN) -m tools.npm install --package-lock-only
+
+clean:
+	@rm -rf _build

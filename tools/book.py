@@ -1,0 +1,116 @@
+"""Builds the book: execute what changed, put the outputs beside the prose, and let Sphinx make the pages, strictly."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+from sphinx_external_toc.parsing import parse_toc_yaml
+
+from tools import vendor
+from tools.execute import ChapterError, execute_all
+from tools.keys import ROOT
+
+BUILD = ROOT / "_build"
+SOURCE = BUILD / "source"
+HTML = BUILD / "html"
+DOCTREES = BUILD / ".doctrees"
+STAMP = BUILD / "complete"
+CHAPTERS = "chapters"
+# A change in one of these can change every page.
+FRAME = ("_config.yml", "_toc.yml", "requirements.txt", "package-lock.json", "_ext", "_static", "tools", "LICENSE")
+
+
+def notebooks() -> list[Path]:
+    """The notebooks among the pages that `_toc.yml` lists, in reading order."""
+    paths = [ROOT / f"{name}.ipynb" for name in parse_toc_yaml(ROOT / "_toc.yml")]
+    return [path for path in paths if path.exists()]
+
+
+def with_outputs(source: Path, executed: Path) -> str:
+    """The notebook as committed, its prose as it is now, with the outputs and widgets of the executed one."""
+    notebook = nbformat.read(source, as_version=4)
+    ran = nbformat.read(executed, as_version=4)
+    code = [[cell for cell in book.cells if cell.cell_type == "code"] for book in (notebook, ran)]
+    for cell, result in zip(*code, strict=True):
+        cell.outputs, cell.execution_count = result.outputs, result.execution_count
+    if "widgets" in ran.metadata:
+        notebook.metadata["widgets"] = ran.metadata["widgets"]
+    return nbformat.writes(notebook)
+
+
+def write_source(executed: dict[Path, Path]) -> None:
+    """Lay out what Sphinx reads. A file that does not change keeps its time, so that Sphinx reads only the others."""
+    wanted = {}
+    for folder in (CHAPTERS, "_static"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.is_file() and not any(part.startswith(".") for part in path.relative_to(ROOT).parts):
+                wanted[SOURCE / path.relative_to(ROOT)] = path
+    for target, path in wanted.items():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        content = with_outputs(path, executed[path]).encode() if path in executed else path.read_bytes()
+        if not target.exists() or target.read_bytes() != content:
+            target.write_bytes(content)
+    for path in set(SOURCE.rglob("*")) - wanted.keys():
+        if path.is_file():
+            path.unlink()
+
+
+def frame_mark() -> str:
+    """A hash of everything but the chapters that the pages are made from."""
+    digest = hashlib.sha256(str(ROOT).encode())
+    for name in FRAME:
+        path = ROOT / name
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_file() and file.suffix != ".pyc":
+                digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+def make_pages() -> int:
+    """Run Jupyter Book so that every warning is an error; give its status.
+
+    The stamp is gone while Sphinx works. So after a run that failed or was interrupted, and after a change of the
+    frame, all pages are made anew: Sphinx repeats no warning about a page that it has already read.
+    """
+    mark = frame_mark()
+    if not (STAMP.exists() and STAMP.read_text(encoding="utf-8") == mark):
+        for folder in (HTML, DOCTREES, BUILD / "jupyter_execute"):
+            shutil.rmtree(folder, ignore_errors=True)
+    STAMP.unlink(missing_ok=True)
+    strict = ["-W", "--keep-going", "-n", "-q"]
+    places = ["--path-output", ".", "--config", "_config.yml", "--toc", str(ROOT / "_toc.yml")]
+    command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", str(SOURCE)]
+    status = subprocess.run([*command, *strict, *places], cwd=ROOT, stdout=subprocess.DEVNULL).returncode
+    if status == 0:
+        STAMP.write_text(mark, encoding="utf-8")
+    return status
+
+
+def main() -> int:
+    """Build the book and say where it is."""
+    start = time.monotonic()
+    print("Chapters", flush=True)
+    try:
+        executed = execute_all(notebooks())
+    except ChapterError as error:
+        print(f"\n{error}\n\nThe book was not built: a cell failed.", file=sys.stderr)
+        return 1
+    print("Pages", flush=True)
+    vendor.copy()
+    write_source(executed)
+    if make_pages():
+        print("\nThe book was not built: each warning above is an error.", file=sys.stderr)
+        return 1
+    print(f"The book is built ({time.monotonic() - start:.1f} s): {HTML / 'index.html'}")
+    print("Open that file in a browser, or serve it: make serve")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
