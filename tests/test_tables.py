@@ -1,0 +1,31 @@
+"""Tables as text and as HTML."""
+
+import pytest
+from sixteenbits.tables import Table, percent
+
+ROWS = [{"format": "FP16", "max": "65,504"}, {"format": "<b>", "max": 1}]
+
+
+def test_text_is_aligned():
+    assert repr(Table(ROWS, "Ranges")) == "Ranges\nformat     max\nFP16    65,504\n<b>          1"
+
+
+def test_html_has_headers_and_no_markup_of_the_content():
+    page = Table(ROWS, "a < b")._repr_html_()
+    assert '<th scope="col">max</th>' in page
+    assert '<th scope="row">FP16</th><td>65,504</td>' in page
+    assert "<caption>a &lt; b</caption>" in page
+    assert "&lt;b&gt;" in page
+
+
+def test_an_empty_table():
+    assert repr(Table([])) == ""
+    assert "<tbody></tbody>" in Table([])._repr_html_()
+
+
+@pytest.mark.parametrize(("share", "text"), [
+    (0, "0 %"), (1, "100 %"), (0.5, "50 %"), (0.01234, "1.23 %"), (1e-9, "< 0.001 %"), (0.99999, "> 99.9 %"),
+    (float("nan"), "–"), (0.0001634, "0.0163 %"), (0.9996, "> 99.9 %"), (0.99949, "99.9 %"),
+])
+def test_percent_never_rounds_to_none_or_all(share, text):
+    assert percent(share) == text
