@@ -1,7 +1,9 @@
 """Tables as text and as HTML."""
 
 import pytest
-from sixteenbits.tables import Table, percent
+
+from sixteenbits.tables import Table, format_table, percent, survey_table
+from sixteenbits.tensors import survey
 
 ROWS = [{"format": "FP16", "max": "65,504"}, {"format": "<b>", "max": 1}]
 
@@ -29,3 +31,19 @@ def test_an_empty_table():
 ])
 def test_percent_never_rounds_to_none_or_all(share, text):
     assert percent(share) == text
+
+
+def test_formats_as_numpy_and_c_describe_them():
+    rows = {row["format"]: row for row in format_table(["fp64", "fp32", "fp16"]).rows}
+    assert [row["decimal digits"] for row in rows.values()] == [15, 6, 3]  # DBL_DIG, FLT_DIG, numpy.finfo.precision
+    assert rows["FP16"]["max"] == "6.55e+04"
+    assert rows["FP32"]["smallest subnormal"] == "1.4e-45"
+    assert rows["FP32"]["decades"] == "76.5"
+    assert rows["FP16"]["codes"] == "2^16"
+
+
+def test_a_survey_as_a_row():
+    table = survey_table([survey([1.0, 1e-9, 1e9], "fp16")], heads=["mine"])
+    assert table.rows[0] == {"": "mine", "become zero": "33.3 %", "become subnormal": "0 %", "rounded": "0 %",
+                             "exact": "33.3 %", "overflow": "33.3 %", "median error": "100 %",
+                             "largest error": "infinite"}

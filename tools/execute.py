@@ -28,6 +28,7 @@ KERNEL_ENVIRONMENT = {
     "MKL_NUM_THREADS": "1",
     "NUMBA_NUM_THREADS": "1",
     "PYTHONHASHSEED": "0",
+    "SIXTEENBITS_STATIC": "1",  # no kernel stays behind the page: live consoles show recorded tensors instead
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     "JUPYTER_PREFER_ENV_PATH": "1",
     "JUPYTER_CONFIG_DIR": str(ROOT / "_build" / "jupyter"),
@@ -68,9 +69,9 @@ def execute_all(sources: Iterable[Path]) -> dict[Path, Path]:
     if waiting:
         print(f"  executing {', '.join(chapter.source.stem for chapter in waiting)}", flush=True)
     errors = _execute(waiting)
-    keep = {chapter.executed for chapter in chapters}
-    for path in set(EXECUTED.iterdir()) - keep:
-        path.unlink()
+    for chapter in chapters:
+        for path in set(EXECUTED.glob(f"{chapter.source.stem}.*")) - {chapter.executed}:
+            path.unlink()
     if errors:
         raise ChapterError("\n\n".join(errors))
     return {chapter.source: chapter.executed for chapter in chapters}

@@ -20,9 +20,9 @@ from IPython.display import HTML, clear_output, display
 from sixteenbits.expression import ExpressionError, evaluate, is_usable
 from sixteenbits.figures_range import SHOWN, placed
 from sixteenbits.formats import Format, as_format
-from sixteenbits.tables import Table, percent
+from sixteenbits.tables import survey_table
 from sixteenbits.tensor_files import READERS, FileError, open_tensors
-from sixteenbits.tensors import Survey, survey, values
+from sixteenbits.tensors import survey, values
 
 #: Set to 1 while the book is built: the page that comes out has no kernel.
 STATIC = "SIXTEENBITS_STATIC"
@@ -39,21 +39,6 @@ def range_console(examples: Mapping[str, Any], formats: Iterable[Format | str] =
         display(HTML(_LIVE))
         return placed(examples, formats)
     return RangeConsole(examples, formats)
-
-
-def survey_table(surveys: Iterable[Survey], caption: str = "", heads: Iterable[str] | None = None) -> Table:
-    """One row a survey, headed by its format or by the given heads: what share of the numbers has which fate."""
-    surveys = list(surveys)
-    heads = [s.format.title for s in surveys] if heads is None else heads
-    return Table([{
-        "": head, "become zero": percent(s.share("zero")), "become subnormal": percent(s.share("subnormal")),
-        "rounded": percent(s.share("rounded")), "exact": percent(s.share("exact")),
-        "overflow": percent(s.share("overflow")), "median error": _error(s.median_error), "largest error": _error(s.largest_error),
-    } for head, s in zip(heads, surveys, strict=True)], caption)
-
-
-def _error(error: float) -> str:
-    return "infinite" if error == np.inf else percent(error)
 
 
 def summary(x: np.ndarray, shape: tuple, dtype: str) -> str:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from sixteenbits.formats import Format, as_format
+from sixteenbits.tensors import Survey
 
 
 @dataclass(frozen=True)
@@ -54,3 +58,33 @@ def percent(share: float) -> str:
     if 0.9995 <= share < 1:
         return "> 99.9 %"
     return f"{100 * share:.3g} %"
+
+
+def format_table(formats: Iterable[Format | str]) -> Table:
+    """How far and how fine each format is, one row a format.
+
+    `decimal digits` is how many digits of any decimal number survive being stored and read back: the C standard's
+    FLT_DIG, floor(mantissa_bits * log10(2)). `decades` is log10(max / smallest_normal).
+    """
+    return Table([{
+        "format": f.title, "bits": f"1 + {f.exponent_bits} + {f.mantissa_bits}", "max": f"{f.max:.3g}",
+        "smallest normal": f"{f.smallest_normal:.3g}", "smallest subnormal": f"{f.smallest_subnormal:.3g}",
+        "eps": f"{f.eps:.3g}", "decimal digits": math.floor(f.mantissa_bits * math.log10(2)),
+        "decades": f"{math.log10(f.max) - math.log10(f.smallest_normal):.1f}", "codes": f"2^{f.bits}",
+    } for f in map(as_format, formats)])
+
+
+def survey_table(surveys: Iterable[Survey], caption: str = "", heads: Iterable[str] | None = None) -> Table:
+    """One row a survey, headed by its format or by the given heads: what share of the numbers has which fate."""
+    surveys = list(surveys)
+    heads = [s.format.title for s in surveys] if heads is None else heads
+    return Table([{
+        "": head, "become zero": percent(s.share("zero")), "become subnormal": percent(s.share("subnormal")),
+        "rounded": percent(s.share("rounded")), "exact": percent(s.share("exact")),
+        "overflow": percent(s.share("overflow")), "median error": _error(s.median_error),
+        "largest error": _error(s.largest_error),
+    } for head, s in zip(heads, surveys, strict=True)], caption)
+
+
+def _error(error: float) -> str:
+    return "infinite" if error == math.inf else percent(error)
