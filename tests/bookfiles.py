@@ -5,6 +5,9 @@ Nothing here imports the library, so that a broken library cannot hide a broken 
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,3 +78,13 @@ def pages(root: Path = ROOT) -> list[Page]:
 def chapters(root: Path = ROOT) -> list[Page]:
     """The pages that are numbered chapters, in reading order."""
     return [page for page in pages(root) if page.number is not None]
+
+
+@contextlib.contextmanager
+def one_at_a_time(name: str) -> Iterator[None]:
+    """Let one test process in; the others wait, and then find the work done."""
+    folder = ROOT / "_build"
+    folder.mkdir(exist_ok=True)
+    with open(folder / f".{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

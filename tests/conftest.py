@@ -2,45 +2,36 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bookfiles import HTML, ROOT, Page, pages
+from bookfiles import HTML, ROOT, one_at_a_time, pages
 
 INPUTS = ("_config.yml", "_toc.yml", "package-lock.json", "requirements.txt", "_ext", "_static", "chapters", "lib",
           "tools")
 
 
-@contextlib.contextmanager
-def one_at_a_time(name: str) -> Iterator[None]:
-    """Let one test process in; the others wait, and then find the work done."""
-    folder = ROOT / "_build"
-    folder.mkdir(exist_ok=True)
-    with open(folder / f".{name}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+EXECUTE = "from tools.book import notebooks; from tools.execute import execute_all; execute_all(notebooks())"
+
+
+def _run(what: str, *arguments: str) -> None:
+    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, f"{what}:\n{done.stdout[-2000:]}\n{done.stderr[-6000:]}"
 
 
 @pytest.fixture(scope="session")
 def executed():
-    """The executed copy of a page's notebook: `executed(page)`. Chapters that the build has executed are not run again.
+    """The executed copy of a page's notebook: `executed(page)`. What the build has executed is not run again."""
+    from tools.execute import Chapter
 
-    Where there is no such page (a test's own notebook), it is executed alone.
-    """
-    from tools.execute import execute_all
-
+    notebooks = [page for page in pages() if page.is_notebook]
+    copies = {page: Chapter.read(page.source).executed for page in notebooks}
     with one_at_a_time("execution"):
-        copies = execute_all([page.source for page in pages() if page.is_notebook])
-
-    def copy(page: Page) -> Path:
-        return copies[page.source]
-
-    return copy
+        if not all(copy.exists() for copy in copies.values()):
+            _run("a chapter does not run", "-c", EXECUTE)
+    return copies.__getitem__
 
 
 def _newest(path: Path) -> float:
@@ -59,6 +50,5 @@ def book() -> Path:
     """The folder of the built pages. They are built if something has changed since."""
     with one_at_a_time("book"):
         if not _is_built():
-            run = subprocess.run([sys.executable, "-m", "tools.book"], cwd=ROOT, capture_output=True, text=True)
-            assert run.returncode == 0, f"the book does not build:\n{run.stdout[-2000:]}\n{run.stderr[-6000:]}"
+            _run("the book does not build", "-m", "tools.book")
     return HTML
