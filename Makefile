@@ -21,8 +21,9 @@ env:
 book: env
 	@$(RUN) -m tools.book
 
-test: book
-	@$(RUN) -m pytest -n 2 --dist loadfile $(ARGS)
+test: env
+	-@$(RUN) -m tools.book
+	@$(RUN) -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
 
 serve: book
 	@$(RUN) -m tools.serve

@@ -12,6 +12,7 @@ import html
 import json
 import re
 from pathlib import Path
+from typing import ClassVar
 
 from docutils import nodes
 from myst_nb.core import render
@@ -24,18 +25,24 @@ logger = logging.getLogger(__name__)
 STATIC = Path(__file__).resolve().parent.parent / "_build" / "static"
 VEGA_FILES = ("vega.js", "vega-lite.js", "vega-embed.js", "charts.js")
 VEGA_LITE = re.compile(r"application/vnd\.vegalite\.v\d+\+json")
-FONTAWESOME_JS = re.compile(r"<(?:script|link)[^>]*fontawesome\.js[^>]*>(?:</script>)?")
+UNUSED = re.compile(
+    r"<(?:script|link)\b[^>]*fontawesome\.js[^>]*>(?:</script>)?"
+    r"|<script type=\"text/x-thebe-config\">.*?</script>"
+    r"|<script>kernelName = [^<]*</script>",
+    re.DOTALL,
+)
 # Elements that the browser fetches by itself; a link that the reader follows is none of them.
 FETCHED = re.compile(
     r"<(?:script|img|iframe|source|audio|video|embed)\b[^>]*?\bsrc=[\"']?(?:https?:)?//[^\"'\s>]+"
-    r"|<link\b(?=[^>]*\brel=[\"']?(?:stylesheet|preload|icon|preconnect|dns-prefetch))[^>]*?\bhref=[\"']?(?:https?:)?//[^\"'\s>]+"
+    r"|<link\b(?=[^>]*\brel=[\"']?(?:stylesheet|preload|icon|preconnect|dns-prefetch))"
+    r"[^>]*?\bhref=[\"']?(?:https?:)?//[^\"'\s>]+"
 )
 
 
 class VegaLite:
     """Puts a chart into the page as JSON, and the files that draw it onto that page alone."""
 
-    mime_priority_overrides = [("html", f"application/vnd.vegalite.v{version}+json", 1) for version in (5, 6)]
+    mime_priority_overrides: ClassVar = [("html", f"application/vnd.vegalite.v{number}+json", 1) for number in (5, 6)]
 
     @staticmethod
     def handle_mime(renderer, data, inline):
@@ -57,22 +64,25 @@ class VegaLite:
 
 
 def add_static_folder(app: Sphinx, config) -> None:
-    """Let Sphinx copy the front-end libraries. Added late: Jupyter Book loads all scripts of earlier folders everywhere."""
+    """Let Sphinx copy the front-end libraries: late, since Jupyter Book loads every script of earlier folders."""
     config.html_static_path.append(str(STATIC))
 
 
-def drop_thebe(app: Sphinx, page: str, template: str, context: dict, doctree) -> None:
-    """Take out thebe's scripts, which ask a network for a kernel."""
-    context["script_files"] = [script for script in context.get("script_files", []) if not is_thebe(script)]
+def drop_scripts(app: Sphinx, page: str, template: str, context: dict, doctree) -> None:
+    """Take out thebe's scripts, which ask a network for a kernel, and MathJax where there is no formula."""
+    unwanted = ["thebe"] if 'class="math' in (context.get("body") or "") else ["thebe", "mathjax"]
+    scripts = context.get("script_files", [])
+    context["script_files"] = [one for one in scripts if not any(word in describe(one) for word in unwanted)]
 
 
-def is_thebe(script) -> bool:
+def describe(script) -> str:
+    """A script's address and body, in lower case."""
     body = getattr(script, "attributes", {}).get("body") or ""
-    return "thebe" in f"{getattr(script, 'filename', script)} {body}".lower()
+    return f"{getattr(script, 'filename', script)} {body}".lower()
 
 
 def finish_pages(app: Sphinx, exception: Exception | None) -> None:
-    """Take the icons' script out of each page, and check that no page asks for anything outside.
+    """Take what is not used out of each page, and check that no page asks for anything outside.
 
     Raises:
         ExtensionError: a page would fetch something from a network; the message names page and address.
@@ -82,7 +92,7 @@ def finish_pages(app: Sphinx, exception: Exception | None) -> None:
     outside = []
     for path in Path(app.outdir).rglob("*.html"):
         text = path.read_text(encoding="utf-8")
-        clean = FONTAWESOME_JS.sub("", text)
+        clean = UNUSED.sub("", text)
         if clean != text:
             path.write_text(clean, encoding="utf-8")
         outside += [f"{path.relative_to(app.outdir)}: {found}" for found in FETCHED.findall(clean)]
@@ -94,6 +104,6 @@ def setup(app: Sphinx) -> dict:
     # myst-nb finds such renderers among the entry points of installed packages only; this one belongs to the book.
     render.load_mime_renders = lambda: [VegaLite]
     app.connect("config-inited", add_static_folder)
-    app.connect("html-page-context", drop_thebe, priority=950)
+    app.connect("html-page-context", drop_scripts, priority=950)
     app.connect("build-finished", finish_pages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -24,12 +24,25 @@ STAMP = BUILD / "complete"
 CHAPTERS = "chapters"
 # A change in one of these can change every page.
 FRAME = ("_config.yml", "_toc.yml", "requirements.txt", "package-lock.json", "_ext", "_static", "tools", "LICENSE")
+REDIRECT = """\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Sixteen Bits</title>
+<meta http-equiv="refresh" content="0; url={front}">
+<p><a href="{front}">Sixteen Bits</a></p>
+</html>
+"""
+
+
+def pages() -> list[str]:
+    """The pages that `_toc.yml` lists, in reading order, as paths without ending. The first is the front page."""
+    return list(parse_toc_yaml(ROOT / "_toc.yml"))
 
 
 def notebooks() -> list[Path]:
-    """The notebooks among the pages that `_toc.yml` lists, in reading order."""
-    paths = [ROOT / f"{name}.ipynb" for name in parse_toc_yaml(ROOT / "_toc.yml")]
-    return [path for path in paths if path.exists()]
+    """The notebooks among the pages."""
+    return [path for path in (ROOT / f"{name}.ipynb" for name in pages()) if path.exists()]
 
 
 def with_outputs(source: Path, executed: Path) -> str:
@@ -88,6 +101,8 @@ def make_pages() -> int:
     command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", str(SOURCE)]
     status = subprocess.run([*command, *strict, *places], cwd=ROOT, stdout=subprocess.DEVNULL).returncode
     if status == 0:
+        front = f"{pages()[0]}.html"
+        (HTML / "index.html").write_text(REDIRECT.format(front=front), encoding="utf-8")
         STAMP.write_text(mark, encoding="utf-8")
     return status
 

@@ -19,6 +19,7 @@ LIB = ROOT / "lib"
 PACKAGE = "sixteenbits"
 # Cells with these tags run differently from others, so the tags belong to the key.
 EXECUTION_TAGS = {"raises-exception", "skip-execution"}
+IMPORTERS = {"import_module", "__import__"}
 
 
 def chapter_key(notebook: NotebookNode, *settings: Path, lib: Path = LIB) -> str:
@@ -88,9 +89,8 @@ def imported_modules(source: str, package: str, lib: Path) -> set[Path]:
             above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*above, *filter(None, [node.module])])
             names |= {base} | {f"{base}.{alias.name}" for alias in node.names}
-        elif isinstance(node, ast.Name | ast.Attribute):
-            if getattr(node, "id", getattr(node, "attr", "")) in {"import_module", "__import__"}:
-                raise SyntaxError("an import by a name made at run time")
+        elif getattr(node, "id", getattr(node, "attr", "")) in IMPORTERS:
+            raise SyntaxError("an import by a name made at run time")
     return {path for name in names if name.split(".")[0] == PACKAGE for path in files_of(name, lib)}
 
 

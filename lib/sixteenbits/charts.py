@@ -24,7 +24,7 @@ MIME = f"application/vnd.vegalite.v{alt.VEGALITE_VERSION.partition('.')[0]}+json
 # The colors of everything that is not data. A dark page replaces each by what DARK says, wherever it stands in a
 # chart, so a chart that needs ink takes INK.
 INK, MUTED, GRID, PAPER = "#222832", "#48566b", "#d9dee4", "#ffffff"
-DARK = {INK: "#ced6dd", MUTED: "#9ca4af", GRID: "#343b45", PAPER: "#14181e"}
+DARK = {INK: "#ced6dd", MUTED: "#9ca4af", GRID: "#343b45", PAPER: "#121212"}
 
 # After Okabe and Ito, "Color Universal Design" (2008), which people with the common color blindnesses can tell apart;
 # shifted to a lightness with a contrast of at least 3:1 on white and on the dark page alike. Formats that are
@@ -44,6 +44,9 @@ COLORS = {
     "fp4_e2m1fn": "#9a6248",
     "e8m0fnu": "#66832f",
 }
+# For what is not a format: the same lightness, less color.
+CATEGORIES = ("#4878a8", "#b5672f", "#4f8a5b", "#8f5d8f", "#7d7a33", "#6a6f78")
+
 STAR = "M0,-1L0.29,-0.4L0.95,-0.31L0.48,0.15L0.59,0.81L0,0.5L-0.59,0.81L-0.48,0.15L-0.95,-0.31L-0.29,-0.4Z"
 HEXAGON = "M0,-1L0.87,-0.5L0.87,0.5L0,1L-0.87,0.5L-0.87,-0.5Z"
 BOW_TIE = "M-0.9,-0.8L0.9,0.8L0.9,-0.8L-0.9,0.8Z"
@@ -137,7 +140,8 @@ def theme() -> dict:
             "rule": {"color": MUTED},
             "line": {"strokeWidth": 2},
             "point": {"size": 60, "filled": True},
-            "range": {"category": list(dict.fromkeys(COLORS.values()))},
+            "mark": {"color": CATEGORIES[0]},
+            "range": {"category": list(CATEGORIES)},
         },
     }
 
