@@ -1,0 +1,6 @@
+"""Explorers: widgets that answer in the page, with or without a kernel."""
+
+from sixteenbits.widgets.bit_explorer import BitExplorer
+from sixteenbits.widgets.explorer import Explorer
+
+__all__ = ["BitExplorer", "Explorer"]
