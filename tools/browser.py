@@ -121,7 +121,7 @@ class Visit:
         self.page.set_viewport_size({"width": size[0], "height": size[1]})
         self.page.emulate_media(color_scheme=scheme)
         self.page.wait_for_function("(scheme) => document.documentElement.dataset.theme === scheme", arg=scheme)
-        self.page.wait_for_timeout(100)  # charts are drawn anew in the other colors
+        self.page.wait_for_timeout(400)  # the theme waits that long before it acts on a new size
         return self.settle()
 
     def _route(self, route: Route) -> None:
