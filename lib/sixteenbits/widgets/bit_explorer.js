@@ -16,14 +16,14 @@ const LONG = 90; // characters of an exact value that are shown at once
 // -- one format's panel ------------------------------------------------------------------------------------------------
 
 /** The panel of one column. `act(change)` applies a function state → state. Returns { root, update(state), fit(width) }. */
-function panel(column, f, act) {
+function panel(column, f, color, act) {
   const bits = bitRows(column, f, act);
   const equation = h("p", { class: "sxb-equation" });
   const verdict = h("p", { class: "sxb-verdict" });
   const facts = valueFacts();
   const line = lineView(f);
   const root = h("section", { class: "sxb-panel", "aria-label": f.title },
-    h("h4", { class: "sxb-title" }, f.title, h("small", { text: split(f) })),
+    h("div", { class: "sxb-title" }, dot(color), f.title, h("small", { text: split(f) })),
     bits.root, equation, verdict, toolbar(column, f, act), facts.root, line.root);
   return {
     root,
@@ -32,7 +32,6 @@ function panel(column, f, act) {
       bits.update(code);
       equation.replaceChildren(...product(code, f));
       setText(verdict, sayStoring(state, code, f));
-      verdict.hidden = verdict.textContent === "";
       facts.update(code, f);
       line.update(code, held(state), heldText(state));
     },
@@ -42,6 +41,9 @@ function panel(column, f, act) {
     },
   };
 }
+
+/** A format's color in the book's charts; nothing for a format of one's own. */
+const dot = (color) => (color ? h("span", { class: "sxb-dot", style: `background: ${color}` }) : null);
 
 /** "16 bits: 1 + 5 + 10". */
 const split = (f) => `${f.bits} bits: ${f.signed ? "1 + " : ""}${f.exponent_bits} + ${f.mantissa_bits}`;
@@ -134,14 +136,19 @@ function readFields(code, f) {
   const { negative, exponent, mantissa } = fields(code, f);
   const what = kind(code, f);
   const sign = negative ? "−" : "+";
-  if (what === "nan") return { sign, exponent: `${exponent}: reserved`, mantissa: "NaN" };
-  if (what === "infinity") return { sign, exponent: `${exponent}: reserved`, mantissa: "∞" };
+  if (what === "nan" || what === "infinity") return { sign, ...readReserved(what, exponent, f) };
   const fraction = `${mantissa}/${f.step}`;
-  if (what === "zero" || what === "subnormal") {
-    const zero = what === "zero" && !f.subnormals;
-    return { sign, exponent: zero ? "0: zero" : [`0 means 1 − ${bias(f)} = `, strong(f.emin)], mantissa: zero ? "ignored" : `0 + ${fraction}` };
-  }
-  return { sign, exponent: [`${exponent} − ${bias(f)} = `, strong(exponent - f.bias)], mantissa: `1 + ${fraction}` };
+  if (what === "normal") return { sign, exponent: [`${exponent} − ${bias(f)} = `, strong(exponent - f.bias)], mantissa: `1 + ${fraction}` };
+  if (!f.subnormals) return { sign, exponent: "0 means zero", mantissa: "ignored" };
+  return { sign, exponent: [`0 means 1 − ${bias(f)} = `, strong(f.emin)], mantissa: `0 + ${fraction}` };
+}
+
+/** The fields of a code that stands for no number: why it does not. */
+function readReserved(what, exponent, f) {
+  const means = what === "nan" ? "→ NaN" : "→ ∞";
+  if (f.nan === "ieee") return { exponent: `${exponent}: reserved`, mantissa: what === "nan" ? `not 0 ${means}` : `0 ${means}` };
+  const reason = what === "nan" && f.nan === "fnuz" ? "no −0 here" : what === "nan" || f.nan !== "fn" ? "top code" : "top code but one";
+  return f.mantissa_bits ? { exponent, mantissa: `${reason} ${means}` } : { exponent: `${exponent}: ${reason} ${means}` };
 }
 
 const bias = (f) => (f.bias < 0 ? `(−${-f.bias})` : f.bias);
@@ -155,7 +162,7 @@ function product(code, f) {
   const part = (name, ...content) => h("span", { class: `sxb-factor sxb-${name}` }, ...content);
   const result = h("strong", { text: minus(brief(exact(code, f), 24)) });
   if (what === "nan" || what === "infinity") {
-    return [result, what === "nan" ? " : not a number" : negative ? " : beyond every number below" : " : beyond every number"];
+    return [result, what === "nan" ? " (not a number)" : negative ? " (below every number)" : " (above every number)"];
   }
   if (what === "zero" && !f.subnormals) return [part("sign", negative ? "−" : "+"), " ", result];
   const normal = what === "normal";
@@ -174,7 +181,7 @@ function sayStoring(state, code, f) {
   const s = storing(x, f, code);
   if (s.exact) return "";
   const name = shorten(heldText(state), 28);
-  if (!s.absolute) return `${name}: ${s.words}.`;
+  if (!s.absolute) return `${name} in ${f.title}: ${s.words}.`;
   const words = s.words === "rounded" ? "" : `; ${s.words}`;
   return `${f.title} stores ${name} with an error of ${rounded(s.absolute, 3)}, that is ${rounded(s.ulps, 3)} ulp${words}.`;
 }
@@ -250,7 +257,7 @@ function neighborSentence(code, f) {
   const side = (direction, name, gap) => {
     const next = neighbor(code, direction, f);
     if (next === code) return `nothing ${name}`;
-    return `${name} ${brief(exact(next, f), 16)}${gap ? ` (gap ${gapText(gap)})` : ""}`;
+    return `${name} ${kind(next, f) === "infinity" ? "infinity" : brief(exact(next, f), 16)}${gap ? ` (gap ${gapText(gap)})` : ""}`;
   };
   return `Neighbors: ${side(-1, "below", distance.below)}, ${side(1, "above", distance.above)}.`;
 }
@@ -264,11 +271,12 @@ function gapText(gap) {
 // -- the other formats -------------------------------------------------------------------------------------------------
 
 /** The table of what every named format makes of the number. Choosing a row puts it beside the first format. */
-function formatTable(named, act) {
+function formatTable(named, colors, act) {
   const rows = named.map((f) => {
     const cells = ["stored", "off", "relative", "ulps"].map((name) => h("td", { role: "cell", class: `sxb-${name}` }));
     const words = h("td", { role: "cell", class: "sxb-words" });
-    const choose = h("button", { type: "button", class: "sxb-pick", onclick: () => act((s) => withFormat(s, "second", f)) }, f.title);
+    const choose = h("button", { type: "button", class: "sxb-pick", onclick: () => act((s) => withFormat(s, "second", f)) },
+      dot(colors[f.name]), f.title);
     const row = h("tr", { role: "row" }, h("th", { role: "rowheader", scope: "row" }, choose), cells, words);
     return { f, row, cells, words, choose };
   });
@@ -287,9 +295,10 @@ function formatTable(named, act) {
       for (const { f, row, cells, words, choose } of rows) {
         const s = storing(x, f);
         const error = (e) => (e ? rounded(e, 3) : s.exact ? "0" : "–");
-        [brief(exact(s.code, f), 16), error(s.absolute), error(s.relative), error(s.ulps)].forEach((text, i) => setText(cells[i], minus(text)));
+        [brief(exact(s.code, f), 16), error(s.absolute), error(s.relative), error(s.ulps)].forEach((text, i) => setText(cells[i], text));
         setText(words, s.words);
-        row.className = s.exact ? "sxb-exact" : s.words === "rounded" ? "" : "sxb-lost";
+        row.className = s.exact ? "sxb-exact" : s.words === "rounded" ? "sxb-rounded" : "sxb-lost";
+        row.classList.toggle("sxb-no-error", !s.absolute);
         const shown = COLUMNS.some((column) => state[column]?.name === f.name);
         choose.setAttribute("aria-pressed", shown);
       }
@@ -314,7 +323,7 @@ function numberField(id, attempt) {
   };
   hint.textContent = "0.1 · 1/3 · 2^-24 · 6e-8 · inf · nan · bits as 0x3c00 or 0b0011";
   hint.title = `Accepted: ${ACCEPTED}.`;
-  input.addEventListener("input", () => { if (!attempt(input.value)) complain(""); });
+  input.addEventListener("input", () => { attempt(input.value); complain(""); });
   input.addEventListener("change", () => complain(attempt(input.value)));
   input.addEventListener("keydown", (event) => {
     event.stopPropagation(); // no shortcut of the page or the notebook
@@ -364,9 +373,7 @@ function ownFrom(f) {
   return ownFormat(f.exponent_bits, f.mantissa_bits, { bias, nan, infinities, subnormals, signed, zero });
 }
 
-const NAN_RULES = [
-  ["ieee", "top exponent: ∞ and NaN"], ["fn", "top code: NaN"], ["fnuz", "−0: NaN"], ["none", "no NaN"],
-];
+const NAN_RULES = [["ieee", "IEEE"], ["fn", "top code"], ["fnuz", "code of −0"], ["none", "none"]];
 
 /** The fields of a format of one's own. */
 function ownEditor(id, choose) {
@@ -454,9 +461,10 @@ function render({ model, el }) {
     format: formatChoice(`${id}-format`, "Format", named, null, (f) => act((s) => withFormat(s, "format", f))),
     second: formatChoice(`${id}-second`, "Beside it", named, "nothing", (f) => act((s) => withFormat(s, "second", f))),
   };
-  const table = formatTable(named, act);
+  const colors = model.get("colors") ?? {};
+  const table = formatTable(named, colors, act);
   const status = h("p", { class: "sxb-offscreen", role: "status" });
-  const slots = { format: h("div"), second: h("div") };
+  const slots = { format: h("div", { class: "sxb-slot" }), second: h("div", { class: "sxb-slot" }) };
   const columns = h("div", { class: "sxb-columns" }, slots.format, slots.second);
   const root = h("div", { class: "sxb", role: "group", "aria-label": "Bit explorer", "data-lm-suppress-shortcuts": "true" });
   const panels = { format: null, second: null };
@@ -487,10 +495,9 @@ function render({ model, el }) {
 
   function rebuild(column) {
     const f = state[column];
-    panels[column] = f ? { ...panel(column, f, act), key: specOf(f) + f.title } : null;
+    panels[column] = f ? { ...panel(column, f, colors[f.name], act), key: specOf(f) + f.title } : null;
     slots[column].replaceChildren(...(f ? [panels[column].root] : []));
     slots[column].hidden = !f;
-    columns.classList.toggle("sxb-two", state.second !== null);
     fit();
   }
 

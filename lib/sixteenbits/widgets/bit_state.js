@@ -145,28 +145,28 @@ export function storing(x, f, code = codeOf(x, f)) {
   if (x.kind !== "finite" || y.kind !== "finite") return { ...result, ...special(x, y, f) };
   const error = absolute(subtract(y, x));
   if (error.num === 0n) return { ...result, exact: true, words: what === "subnormal" ? "exact, subnormal" : "exact" };
-  const words = x.negative && !f.signed ? `no negative numbers` : inexact(x, code, f);
+  const words = x.negative && !f.signed ? "no negative numbers" : inexact(x, code, f);
   const relative = x.num === 0n ? null : divide(error, absolute(x));
   return { ...result, absolute: error, relative, ulps: divide(error, ulp(code & ~f.sign_bit, f)), words };
 }
 
 function special(x, y, f) {
   if (x.kind === "nan") return { exact: y.kind === "nan", words: y.kind === "nan" ? "not a number" : "has no NaN" };
-  if (x.negative && !f.signed) return { words: "no negative numbers: NaN" };
+  if (x.negative && !f.signed) return { words: "no negative numbers → NaN" };
   if (x.kind === "infinity" && y.kind === "infinity") return { exact: true, words: "infinity" };
   const becomes = { nan: "NaN", infinity: y.negative ? "−∞" : "∞", finite: "the largest value" }[y.kind];
-  return { words: x.kind === "infinity" ? `no infinity: ${becomes}` : `overflow: ${becomes}` };
+  return { words: x.kind === "infinity" ? `no infinity → ${becomes}` : `overflow → ${becomes}` };
 }
 
 function inexact(x, code, f) {
   const magnitude = code & ~f.sign_bit;
   const what = kind(code, f);
-  if (what === "zero") return "underflow: zero";
-  if (x.num === 0n) return "no zero: the smallest value";
+  if (what === "zero") return "underflow → 0";
+  if (x.num === 0n) return "no zero → the smallest value";
   const { low, high, highIn } = bin(magnitude, f);
   const past = compare(absolute(x), high);
-  if (magnitude === f.max_code && (past > 0 || (past === 0 && !highIn))) return "overflow: the largest value";
-  if (compare(absolute(x), low) < 0) return "below the smallest value";
+  if (magnitude === f.max_code && (past > 0 || (past === 0 && !highIn))) return "overflow → the largest value";
+  if (compare(absolute(x), low) < 0) return "underflow → the smallest value";
   if (what === "subnormal") return `subnormal: ${significantBits(magnitude)} of ${f.mantissa_bits + 1} bits left`;
   return "rounded";
 }

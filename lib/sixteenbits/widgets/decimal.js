@@ -105,22 +105,22 @@ function placePoint(digits, places) {
   return padded.slice(0, padded.length - places) + (fraction ? "." + fraction : "");
 }
 
-/** The exact value as the explorers keep it in links: a short decimal, or sig*2^e. */
+/** The exact value of a binary number as a reader would type it: a decimal, or n*2^e where that is easier on the eye. */
 export function exactText(x) {
   if (wordFor(x)) return wordFor(x);
   const zeros = trailingZeros(x.num);
   const [num, exp] = [x.num >> BigInt(zeros), x.exp + zeros];
   const decimal = -100 < exp && exp < 60 ? exactDecimal({ ...x, num, exp }) : "";
-  if (decimal && decimal.length <= 32) return decimal;
+  if (decimal && decimal.length <= (num < 1000n ? 16 : 32)) return decimal;
   return (x.negative ? "-" : "") + (num === 1n ? "" : `${num}*`) + `2^${exp}`;
 }
 
-/** About `digits` digits of a number, rounded, for reading only. */
+/** About `digits` digits of a number, rounded, for reading only: 0.000244, 12.3, 6.55e4. */
 export function rounded(x, digits) {
   if (wordFor(x)) return wordFor(x);
   const exponent = decimalExponent(x) - digits + 1;
   const { num, den } = timesTen(x, -exponent);
-  return notation((2n * num + den) / (2n * den), exponent, x.negative);
+  return notation((2n * num + den) / (2n * den), exponent, x.negative, digits);
 }
 
 /** All digits of a binary number where they are few, else the first ones and an ellipsis: nothing is rounded. */
@@ -192,13 +192,13 @@ export function decimalExponent(x) {
   }
 }
 
-/** n · 10**exponent, plainly from 1e-4 up to 1e16, otherwise as 6e-8. */
-function notation(n, exponent, negative) {
+/** n · 10**exponent, plainly from 1e-4 up to 10**most, otherwise as 6e-8. */
+function notation(n, exponent, negative, most = 16) {
   let digits = n.toString();
   while (digits.length > 1 && digits.endsWith("0")) [digits, exponent] = [digits.slice(0, -1), exponent + 1];
   const size = digits.length - 1 + exponent; // floor(log10)
   const sign = negative ? "-" : "";
-  if (size < -4 || size >= 16) {
+  if (size < -4 || size >= most) {
     return `${sign}${digits[0]}${digits.length > 1 ? "." + digits.slice(1) : ""}e${size}`;
   }
   return sign + (exponent >= 0 ? digits + "0".repeat(exponent) : placePoint(digits, -exponent));

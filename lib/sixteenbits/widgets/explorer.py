@@ -13,6 +13,7 @@ from pathlib import Path
 import anywidget
 import traitlets
 
+from sixteenbits import charts
 from sixteenbits.formats import FORMATS, Format, as_format
 
 _HERE = Path(__file__).parent
@@ -64,10 +65,15 @@ class FormatTrait(traitlets.TraitType):
 
 
 class Explorer(anywidget.AnyWidget):
-    """Base of the explorers: it hands the table of formats to the page."""
+    """Base of the explorers: it hands the table of formats, and their colors, to the page."""
 
     formats = traitlets.List(traitlets.Dict(), help="the table FORMATS, as records").tag(sync=True)
+    colors = traitlets.Dict(help="the color of each named format, as in the charts").tag(sync=True)
 
     @traitlets.default("formats")
     def _named_formats(self):
         return [record(format) for format in FORMATS.values()]
+
+    @traitlets.default("colors")
+    def _chart_colors(self):
+        return dict(charts.COLORS)
