@@ -116,7 +116,7 @@ def codes_per_binade(formats: Sequence[Format | str]) -> alt.LayerChart:
     formats = [as_format(format) for format in formats]
     bars = [bar for format in formats for bar in _binades(format)]
     ends = [{**bar, "binade": bar["end"], "count": 0} for bar in bars if bar["last"]]
-    x = alt.X("binade:Q", title="binade: numbers from this power of two up to the next", axis=power_axis())
+    x = alt.X("binade:Q", title="power of two at which the binade starts", axis=power_axis())
     y = alt.Y("count:Q", title="positive numbers in the binade")
     fill = alt.Chart(alt.Data(values=bars)).mark_rect(opacity=0.3).encode(
         x=x, x2="end:Q", y=y, y2=alt.datum(0), tooltip=["format:N", "binade:Q", "count:Q"],
