@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from bookfiles import HTML, ROOT, one_at_a_time, pages
 
 INPUTS = ("_config.yml", "_toc.yml", "package-lock.json", "requirements.txt", "_ext", "_static", "chapters", "lib",

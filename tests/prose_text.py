@@ -12,12 +12,13 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bookfiles import Page
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from myst_parser.config.main import MdParserConfig
 from myst_parser.mdit_to_docutils.base import default_slugify
 from myst_parser.parsers.mdit import create_md_parser
+
+from bookfiles import Page
 
 EXTENSIONS = {"amsmath", "attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath", "substitution",
               "tasklist"}

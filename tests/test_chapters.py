@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import yaml
+
 from bookfiles import ROOT, chapters
 from chapter_runs import assert_passed, run_under_nbval
 from chapter_shape import chart_problems, code_problems, file_problems, setup_source, shape_problems

@@ -7,11 +7,11 @@ import sys
 from importlib.metadata import version
 
 import pytest
-from bookfiles import ROOT, chapters, one_at_a_time
-from chapter_runs import assert_passed, run_under_nbval
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from bookfiles import ROOT, chapters, one_at_a_time
+from chapter_runs import assert_passed, run_under_nbval
 from tools.colab_env import PACKAGES, PYTHON, colab_versions, dependencies, name_of
 
 WHAT_IT_RUNS = ["altair", "anywidget", "ipykernel", "ipython", "ipywidgets", "jupyter_client", "ml_dtypes", "numba",

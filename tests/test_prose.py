@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from bookfiles import pages
 from prose import Book, fact_problems, mention_problems, name_problems, number_problems, reference_problems
 from prose_numbers import borne_out, numbers_in_prose, numbers_printed
