@@ -57,6 +57,13 @@ def test_the_roles_hold_what_they_say():
     assert torch.allclose(logits.sum(1), torch.zeros(len(logits)), atol=1e-7)  # softmax minus one-hot
 
 
+def test_samples_of_parameters_are_taken_at_the_same_places():
+    whole, part = record(steps=1, at_most=10**9), record(steps=1, at_most=500)
+    pairs = set(zip(whole.tensors["weights"].tolist(), whole.tensors["updates"].tolist(), strict=True))
+    sampled = zip(part.tensors["weights"].tolist(), part.tensors["updates"].tolist(), strict=True)
+    assert set(sampled) <= pairs
+
+
 def test_no_hook_stays_behind(short):
     assert not any(layer._forward_hooks for layer in short.model.modules())
 

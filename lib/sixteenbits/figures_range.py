@@ -147,7 +147,7 @@ def placed(tensors: Mapping[str, Any], formats: Iterable[Format | str] = SHOWN, 
     rule = alt.param(name="rule", value=as_format(format).title,
                      bind=alt.binding_select(options=[f.title for f in formats], name="Format "))
     shift = alt.param(name="shift", value=0,
-                      bind=alt.binding_range(min=-24, max=24, step=1, name="Times 2 to the power "))
+                      bind=alt.binding_range(min=-28, max=28, step=1, name="Times 2 to the power "))
     limits = alt.param(name="limits", expr=f"({json.dumps({f.title: _limits(f) for f in formats})})[rule]")
     here = alt.Chart(alt.Data(values=rows)).transform_filter("datum.tensor == tensor").transform_calculate(
         at="datum.exponent + shift", kind=_kind_expression())
