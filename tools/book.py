@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,9 @@ DOCTREES = BUILD / ".doctrees"
 STAMP = BUILD / "complete"
 CHAPTERS = "chapters"
 # A change in one of these can change every page.
-FRAME = ("_config.yml", "_toc.yml", "requirements.txt", "package-lock.json", "_ext", "_static", "tools", "LICENSE")
+FRAME = ("_config.yml", "_toc.yml", "requirements.txt", "package-lock.json", "_ext", "_static", "tools/book.py")
+# How Sphinx says where in a notebook a warning comes from: the cell, counted from 1, times 10000, plus the line.
+NOTEBOOK_LINE = re.compile(rf"{re.escape(str(SOURCE))}/(\S+\.ipynb):(\d+):")
 REDIRECT = """\
 <!doctype html>
 <html lang="en">
@@ -74,11 +77,10 @@ def write_source(executed: dict[Path, Path]) -> None:
             path.unlink()
 
 
-def frame_mark() -> str:
-    """A hash of everything but the chapters that the pages are made from."""
+def mark(*paths: Path) -> str:
+    """A hash of these files and of all files in these folders."""
     digest = hashlib.sha256(str(ROOT).encode())
-    for name in FRAME:
-        path = ROOT / name
+    for path in paths:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file() and file.suffix != ".pyc":
                 digest.update(file.name.encode() + b"\0" + file.read_bytes())
@@ -86,25 +88,44 @@ def frame_mark() -> str:
 
 
 def make_pages() -> int:
-    """Run Jupyter Book so that every warning is an error; give its status.
+    """Run Jupyter Book so that every warning is an error; give its status. Without a change it need not run.
 
     The stamp is gone while Sphinx works. So after a run that failed or was interrupted, and after a change of the
     frame, all pages are made anew: Sphinx repeats no warning about a page that it has already read.
     """
-    mark = frame_mark()
-    if not (STAMP.exists() and STAMP.read_text(encoding="utf-8") == mark):
+    marks = [mark(*(ROOT / name for name in FRAME)), mark(SOURCE, vendor.VENDOR)]
+    before = STAMP.read_text(encoding="utf-8").split() if STAMP.exists() else []
+    if before == marks:
+        STAMP.touch()
+        return 0
+    if before[:1] != marks[:1]:
         for folder in (HTML, DOCTREES, BUILD / "jupyter_execute"):
             shutil.rmtree(folder, ignore_errors=True)
     STAMP.unlink(missing_ok=True)
     strict = ["-W", "--keep-going", "-n", "-q"]
     places = ["--path-output", ".", "--config", "_config.yml", "--toc", str(ROOT / "_toc.yml")]
     command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", str(SOURCE)]
-    status = subprocess.run([*command, *strict, *places], cwd=ROOT, stdout=subprocess.DEVNULL).returncode
+    status = run_sphinx([*command, *strict, *places])
     if status == 0:
         front = f"{pages()[0]}.html"
         (HTML / "index.html").write_text(REDIRECT.format(front=front), encoding="utf-8")
-        STAMP.write_text(mark, encoding="utf-8")
+        STAMP.write_text("\n".join(marks), encoding="utf-8")
     return status
+
+
+def run_sphinx(command: list[str]) -> int:
+    """Run this command, show its warnings with chapter and cell, and give its status."""
+    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "encoding": "utf-8", "errors": "replace"}
+    with subprocess.Popen(command, cwd=ROOT, **streams) as sphinx:
+        for line in sphinx.stderr:
+            print(with_cell(line), end="", file=sys.stderr, flush=True)
+    return sphinx.returncode
+
+
+def with_cell(line: str) -> str:
+    """A line that Sphinx wrote, naming the file in `chapters/` and the cell instead of a place below `_build`."""
+    named = NOTEBOOK_LINE.sub(lambda at: f"{at[1]}, cell {int(at[2]) // 10000}:", line)
+    return named.replace(f"{SOURCE}/", "")
 
 
 def main() -> int:

@@ -45,9 +45,10 @@ def make_venv() -> None:
     """Install `requirements.txt` and the package into `.venv`."""
     stamp = VENV / ".complete"
     mark = fingerprint(ROOT / "requirements.txt", ROOT / "pyproject.toml")
-    if works(PYTHON) and is_current(stamp, mark):
+    usable = works(PYTHON)
+    if usable and is_current(stamp, mark):
         return
-    if VENV.exists() and not (stamp.is_file() and works(PYTHON)):
+    if VENV.exists() and not (usable and stamp.is_file()):
         print("Removing .venv, which an interrupted run or another Python left behind", flush=True)
         shutil.rmtree(VENV)
     stamp.unlink(missing_ok=True)

@@ -3,8 +3,9 @@
 # make virtual environments. PYTHON=/path/to/python names the one to take.
 found=""
 for python in "${PYTHON:-python3.13}" python3.12 python3.11 python3 python; do
-    version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue
-    if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+    if ! version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null); then
+        :
+    elif ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
         found="$found; $python is $version, too old"
     elif ! "$python" -c 'import venv, ensurepip' 2>/dev/null; then
         found="$found; $python has no venv module (Debian: apt-get install python$version-venv)"
