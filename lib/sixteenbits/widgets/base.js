@@ -115,12 +115,19 @@ export async function copyText(text) {
 
 /** A button that copies text() and says so for a moment. */
 export function copyButton(label, text) {
-  const button = h("button", { type: "button", class: "sxb-quiet", onclick: async () => {
-    const done = await copyText(text());
-    say.textContent = done ? "Copied" : "Not copied: the browser forbids it";
-    button.classList.add("sxb-done");
-    setTimeout(() => { say.textContent = label; button.classList.remove("sxb-done"); }, 1600);
-  } });
+  const button = h("button", {
+    type: "button",
+    class: "sxb-quiet",
+    onclick: async () => {
+      const done = await copyText(text());
+      say.textContent = done ? "Copied" : "Not copied: the browser forbids it";
+      button.classList.add("sxb-done");
+      setTimeout(() => {
+        say.textContent = label;
+        button.classList.remove("sxb-done");
+      }, 1600);
+    },
+  });
   const say = h("span", { "aria-live": "polite", text: label });
   button.append(say);
   return button;

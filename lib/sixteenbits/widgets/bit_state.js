@@ -9,7 +9,21 @@
 
 import { exactText, readNumber, shortest } from "./decimal.js";
 import {
-  absolute, bin, compare, describe, divide, encodeReal, exact, kind, log2Floor, neighbor, negate, real, scale, subtract, ulp,
+  absolute,
+  bin,
+  compare,
+  describe,
+  divide,
+  encodeReal,
+  exact,
+  kind,
+  log2Floor,
+  neighbor,
+  negate,
+  real,
+  scale,
+  subtract,
+  ulp,
 } from "./numerics.js";
 import { fromSpec, specOf } from "./spec.js";
 
@@ -100,7 +114,10 @@ export function toFragment(state, named) {
 export function fromFragment(fragment, named) {
   try {
     const [name, value, secondName, secondCode, ...more] = fragment.split("/").map(decodeURIComponent);
-    const formatOf = (n) => { const f = named.find((f) => f.name === n) ?? fromSpec(n); return f && describe(f); };
+    const formatOf = (n) => {
+      const f = named.find((f) => f.name === n) ?? fromSpec(n);
+      return f && describe(f);
+    };
     const format = formatOf(name);
     const second = secondName === undefined ? null : formatOf(secondName);
     if (!format || !value || more.length || (secondName !== undefined && !second)) return null;
@@ -117,7 +134,8 @@ export const hex = (code, f) => "0x" + code.toString(16).padStart(Math.ceil(f.bi
 
 /** The Python expression that makes this explorer. */
 export function toPython(state, named) {
-  const format = (f) => (named.some((n) => n.name === f.name && specOf(n) === specOf(f)) ? `"${f.name}"` : constructor(f));
+  const format = (f) =>
+    named.some((n) => n.name === f.name && specOf(n) === specOf(f)) ? `"${f.name}"` : constructor(f);
   const value = state.number ? `value="${state.number}"` : `code=${hex(state.code, state.format)}`;
   const second = state.second ? `, second=${format(state.second)}` : "";
   return `BitExplorer(${format(state.format)}, ${value}${second})`;
@@ -126,9 +144,16 @@ export function toPython(state, named) {
 function constructor(f) {
   const python = (v) => (v === true ? "True" : v === false ? "False" : typeof v === "string" ? `"${v}"` : v);
   const usual = {
-    bias: 2 ** (f.exponent_bits - 1) - 1, nan: "ieee", infinities: f.nan === "ieee", subnormals: true, signed: true, zero: true,
+    bias: 2 ** (f.exponent_bits - 1) - 1,
+    nan: "ieee",
+    infinities: f.nan === "ieee",
+    subnormals: true,
+    signed: true,
+    zero: true,
   };
-  const rest = Object.keys(usual).filter((key) => f[key] !== usual[key]).map((key) => `, ${key}=${python(f[key])}`);
+  const rest = Object.keys(usual)
+    .filter((key) => f[key] !== usual[key])
+    .map((key) => `, ${key}=${python(f[key])}`);
   return `Format("${f.name}", ${f.exponent_bits}, ${f.mantissa_bits}${rest.join("")})`;
 }
 
@@ -141,7 +166,15 @@ function constructor(f) {
 export function storing(x, f, code = codeOf(x, f)) {
   const what = kind(code, f);
   const y = exact(code, f);
-  const result = { code, kind: what, stored: shortest(code, f), exact: false, absolute: null, relative: null, ulps: null };
+  const result = {
+    code,
+    kind: what,
+    stored: shortest(code, f),
+    exact: false,
+    absolute: null,
+    relative: null,
+    ulps: null,
+  };
   if (x.kind !== "finite" || y.kind !== "finite") return { ...result, ...special(x, y, f) };
   const error = absolute(subtract(y, x));
   if (error.num === 0n) return { ...result, exact: true, words: what === "subnormal" ? "exact, subnormal" : "exact" };

@@ -6,8 +6,9 @@ import { absolute, bin, bitLength, compare, divide, exact, infinity, multiply, n
 export const MAX_EXPONENT = 20000;
 const MAX_TEXT = 2000;
 
-export const ACCEPTED = "a decimal (0.1, -6e-8), a fraction (1/3), a power or product (2^-24, 3*2^-10), inf, nan, "
-  + "or the bits as 0x3c00 or 0b0011";
+export const ACCEPTED =
+  "a decimal (0.1, -6e-8), a fraction (1/3), a power or product (2^-24, 3*2^-10), inf, nan, " +
+  "or the bits as 0x3c00 or 0b0011";
 
 // -- reading ---------------------------------------------------------------------------------------------------------
 
@@ -16,7 +17,10 @@ export const ACCEPTED = "a decimal (0.1, -6e-8), a fraction (1/3), a power or pr
  * spelling that Python reads as well. Throws SyntaxError with a sentence for the reader.
  */
 export function readNumber(given) {
-  const text = SPELLINGS.reduce((t, [from, to]) => t.replaceAll(from, to), given.trim()).replace(/\s*([*/^])\s*/g, "$1");
+  const text = SPELLINGS.reduce((t, [from, to]) => t.replaceAll(from, to), given.trim()).replace(
+    /\s*([*/^])\s*/g,
+    "$1",
+  );
   if (text.length > MAX_TEXT) throw new SyntaxError(`That is too long: at most ${MAX_TEXT} characters are read.`);
   if (/^(0x[0-9a-f]+|0b[01 ]+)$/i.test(text)) return { bits: BigInt(text.replaceAll(" ", "").toLowerCase()) };
   const word = /^([+-]?)(inf(?:inity)?|nan)$/i.exec(text);
@@ -24,7 +28,15 @@ export function readNumber(given) {
   return { number: word[2].toLowerCase() === "nan" ? nan() : infinity(word[1] === "-"), text };
 }
 
-const SPELLINGS = [["−", "-"], ["–", "-"], ["_", ""], ["×", "*"], ["·", "*"], ["**", "^"], ["∞", "inf"]];
+const SPELLINGS = [
+  ["−", "-"],
+  ["–", "-"],
+  ["_", ""],
+  ["×", "*"],
+  ["·", "*"],
+  ["**", "^"],
+  ["∞", "inf"],
+];
 
 // A product of factors joined by * and /; each a decimal or a power of one. A sign belongs to its factor.
 function readProduct(text) {
@@ -171,7 +183,9 @@ export function shortest(code, f) {
 
 /** n · 10**exponent as a Real. */
 const tenTo = (n, exponent) =>
-  exponent < 0 ? real(false, n, 5n ** BigInt(-exponent), exponent) : real(false, n * 5n ** BigInt(exponent), 1n, exponent);
+  exponent < 0
+    ? real(false, n, 5n ** BigInt(-exponent), exponent)
+    : real(false, n * 5n ** BigInt(exponent), 1n, exponent);
 
 /** |x| · 10**power as a fraction { num, den } without a power of two beside it. */
 function timesTen(x, power) {

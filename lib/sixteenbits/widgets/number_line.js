@@ -2,66 +2,13 @@
 
 import { svg } from "./base.js";
 import { brief, powerOfTwo, shorten } from "./decimal.js";
-import {
-  absolute, add, bin, compare, divide, exact, kind, log2Floor, negate, neighbor, real, subtract, toFloat, ulp,
-} from "./numerics.js";
+import { gaps, surroundings } from "./neighborhood.js";
+import { absolute, compare, divide, exact, kind, log2Floor, subtract, toFloat } from "./numerics.js";
 
 const AXIS = 62; // px from the top
 const HEIGHT = 158;
 const CHARACTER = 6.9; // px, of the 11.5 px monospace labels
-const STEPS = 3; // neighbors looked at on either side
 const REACH = { narrow: 1.36, wide: 2.3 }; // how many of the wider gap lie between the middle and an end
-
-/**
- * The values around a code, as Reals on the line: { here, points: [{ place, label, code, offset }], low, high, lowIn, highIn }.
- * Infinity has no place on a line; it is drawn where the grid would go on, and marked.
- */
-export function surroundings(code, f) {
-  const here = placeOf(code, f);
-  const points = [{ code, place: here, offset: 0 }];
-  for (const direction of [-1, 1]) {
-    let last = code;
-    for (let i = 1; i <= STEPS; i += 1) {
-      const next = neighbor(last, direction, f);
-      if (next === last) break;
-      points.push({ code: next, place: placeOf(next, f), offset: direction * i });
-      last = next;
-    }
-  }
-  return { here, points: points.sort((a, b) => a.offset - b.offset), ...binOf(code, f) };
-}
-
-function placeOf(code, f) {
-  const x = exact(code, f);
-  if (x.kind !== "infinity") return x;
-  const end = add(exact(f.max_code, f), ulp(f.max_code, f));
-  return x.negative ? negate(end) : end;
-}
-
-/** The bin of a code with its sign: { low, high, lowIn, highIn }; an end that does not exist is null. */
-function binOf(code, f) {
-  const magnitude = code & ~f.sign_bit;
-  const what = kind(code, f);
-  const edges = bin(what === "infinity" ? f.max_code : magnitude, f);
-  if (what === "infinity") Object.assign(edges, { low: edges.high, lowIn: !edges.highIn, high: null });
-  const nothingBeyond = magnitude === f.max_code && f.infinity_code === null && f.nan_code === null;
-  if (nothingBeyond) edges.high = null;
-  if (!f.signed && what === "zero") edges.low = exact(code, f); // negative numbers have no place in an unsigned format
-  if (!f.zero && magnitude === 0n) Object.assign(edges, { low: real(false, 0n), lowIn: true });
-  if ((code & f.sign_bit) === 0n || what === "zero") return edges;
-  const { low, high, lowIn, highIn } = edges;
-  return { low: high && negate(high), high: low && negate(low), lowIn: highIn, highIn: lowIn };
-}
-
-/** The gaps to the neighbors, as Reals: { below, above }, null where there is no finite neighbor. */
-export function gaps(code, f) {
-  const gap = (direction) => {
-    const next = neighbor(code, direction, f);
-    if (next === code || kind(next, f) === "infinity" || kind(code, f) === "infinity") return null;
-    return absolute(subtract(exact(next, f), exact(code, f)));
-  };
-  return { below: gap(-1), above: gap(1) };
-}
 
 /**
  * The drawing, `width` px wide. `x` is the number that is held, `name` its text; a marker shows it where it is not the
@@ -71,14 +18,20 @@ export function numberLine(code, f, x, name, width) {
   if (kind(code, f) === "nan") return null;
   const around = surroundings(code, f);
   const toPixel = scaleFor(around, width);
-  const root = svg("svg", { class: "sxb-line", width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, "aria-hidden": "true" });
+  const root = svg("svg", {
+    class: "sxb-line",
+    width,
+    height: HEIGHT,
+    viewBox: `0 0 ${width} ${HEIGHT}`,
+    "aria-hidden": "true",
+  });
   const shown = around.points
     .map((point) => ({ ...point, px: toPixel(point.place) }))
     .filter(({ px }) => px > -1 && px < width + 1);
   root.append(...binMarks(around, toPixel, width), axis(width), ...shown.map((point) => tick(point, f)));
   root.append(...labels(shown, f, width), ...gapMarks(shown, f));
-  const marker = x.kind === "finite" && compare(x, around.here) !== 0;
-  if (marker) root.append(...arrival(toPixel(x), toPixel(around.here), name, width));
+  if (x.kind === "finite" && compare(x, around.here) !== 0)
+    root.append(...arrival(toPixel(x), toPixel(around.here), name, width));
   return root;
 }
 
@@ -96,34 +49,49 @@ const axis = (width) => svg("line", { class: "sxb-axis", x1: 0, x2: width, y1: A
 function tick({ px, offset, code }, f) {
   const infinite = kind(code, f) === "infinity";
   if (offset === 0) return svg("circle", { class: "sxb-here", cx: px, cy: AXIS, r: 6 });
-  return svg("line", { class: "sxb-tick", x1: px, x2: px, y1: AXIS - 7, y2: AXIS + 7, "stroke-dasharray": infinite && "2 3" });
+  return svg("line", {
+    class: "sxb-tick",
+    x1: px,
+    x2: px,
+    y1: AXIS - 7,
+    y2: AXIS + 7,
+    "stroke-dasharray": infinite && "2 3",
+  });
 }
 
 /** The band of numbers that round to the value, and its ends: full where they belong to it, hollow where not. */
 function binMarks({ low, high, lowIn, highIn }, toPixel, width) {
   const [left, right] = [low ? toPixel(low) : -20, high ? toPixel(high) : width + 20];
-  const end = (px, belongs) => svg("circle", { class: belongs ? "sxb-end sxb-closed" : "sxb-end", cx: px, cy: AXIS, r: 4 });
+  const end = (px, belongs) =>
+    svg("circle", { class: belongs ? "sxb-end sxb-closed" : "sxb-end", cx: px, cy: AXIS, r: 4 });
   return [
     svg("rect", { class: "sxb-bin", x: left, width: Math.max(right - left, 2), y: AXIS - 24, height: 48, rx: 4 }),
-    low && end(left, lowIn), high && end(right, highIn),
+    low && end(left, lowIn),
+    high && end(right, highIn),
   ].filter(Boolean);
 }
 
 /** The value's own label and its neighbors', moved to a second row where they would touch. */
 function labels(points, f, width) {
   const room = Math.min(Math.max(Math.floor(width / 3 / CHARACTER) - 2, 9), 20); // characters
-  const text = ({ code }) => (kind(code, f) === "infinity" ? (code & f.sign_bit ? "−∞" : "∞") : brief(exact(code, f), room));
-  const boxes = points.filter(({ offset }) => Math.abs(offset) <= 1).map((point) => {
-    const label = text(point);
-    const half = (label.length * CHARACTER) / 2;
-    return { ...point, label, half, middle: Math.min(Math.max(point.px, half + 2), width - half - 2) };
-  });
+  const text = ({ code }) =>
+    kind(code, f) === "infinity" ? (code & f.sign_bit ? "−∞" : "∞") : brief(exact(code, f), room);
+  const boxes = points
+    .filter(({ offset }) => Math.abs(offset) <= 1)
+    .map((point) => {
+      const label = text(point);
+      const half = (label.length * CHARACTER) / 2;
+      return { ...point, label, half, middle: Math.min(Math.max(point.px, half + 2), width - half - 2) };
+    });
   const here = boxes.find(({ offset }) => offset === 0);
   return boxes.map((box) => {
     const apart = box === here || Math.abs(box.middle - here.middle) > box.half + here.half + 8;
     return svg("text", {
       class: box === here ? "sxb-label sxb-label-here" : "sxb-label",
-      x: box.middle, y: AXIS + (apart ? 42 : 58), "text-anchor": "middle", text: box.label,
+      x: box.middle,
+      y: AXIS + (apart ? 42 : 58),
+      "text-anchor": "middle",
+      text: box.label,
     });
   });
 }
@@ -132,15 +100,23 @@ function labels(points, f, width) {
 function gapMarks(points, f) {
   const here = points.find(({ offset }) => offset === 0);
   const sides = { "-1": "below", 1: "above" };
-  return points.filter(({ offset }) => Math.abs(offset) === 1).flatMap(({ px, offset }) => {
-    const gap = gaps(here.code, f)[sides[offset]];
-    const [left, right] = [Math.min(px, here.px) + 3, Math.max(px, here.px) - 3];
-    if (!gap || right - left < 8 * CHARACTER) return [];
-    return [
-      svg("path", { class: "sxb-gap", d: `M${left} ${AXIS + 66}v8m0 -4H${right}m0 -4v8` }),
-      svg("text", { class: "sxb-gap-text", x: (left + right) / 2, y: AXIS + 86, "text-anchor": "middle", text: `gap ${powerOfTwo(log2Floor(gap))}` }),
-    ];
-  });
+  return points
+    .filter(({ offset }) => Math.abs(offset) === 1)
+    .flatMap(({ px, offset }) => {
+      const gap = gaps(here.code, f)[sides[offset]];
+      const [left, right] = [Math.min(px, here.px) + 3, Math.max(px, here.px) - 3];
+      if (!gap || right - left < 8 * CHARACTER) return [];
+      return [
+        svg("path", { class: "sxb-gap", d: `M${left} ${AXIS + 66}v8m0 -4H${right}m0 -4v8` }),
+        svg("text", {
+          class: "sxb-gap-text",
+          x: (left + right) / 2,
+          y: AXIS + 86,
+          "text-anchor": "middle",
+          text: `gap ${powerOfTwo(log2Floor(gap))}`,
+        }),
+      ];
+    });
 }
 
 /** The number that was asked for, and the way it went. */
@@ -159,20 +135,4 @@ function arrival(px, target, name, width) {
       d: far ? `M${inside - towards * 6} 30l${towards * 10} -6v12z` : `M${inside} ${AXIS - 7}l6 7l-6 7l-6 -7z`,
     }),
   ];
-}
-
-/** The bin in a sentence. */
-export function binSentence(code, f) {
-  const what = kind(code, f);
-  if (what === "nan") return "NaN is not a number: it has no place on the line, and no neighbors.";
-  const { low, high, lowIn, highIn } = binOf(code, f);
-  const n = (x) => brief(x, 20);
-  const to = { infinity: "infinity", zero: "zero" }[what] ?? "this value";
-  if (!high) return `Everything from ${n(low)} up rounds to ${to}${lowIn ? "" : ", that number itself not included"}.`;
-  if (!low) return `Everything from ${n(high)} down rounds to minus ${to}${highIn ? "" : ", that number itself not included"}.`;
-  const last = `the last bit is ${code & 1n}, and ties go to the even code`;
-  if (lowIn !== highIn) return `Everything between ${n(low)} and ${n(high)} rounds to ${to}.`;
-  return lowIn
-    ? `Everything from ${n(low)} to ${n(high)} rounds to ${to}, both ends included: ${last}.`
-    : `Everything between ${n(low)} and ${n(high)} rounds to ${to}, but not the two ends: ${last}.`;
 }

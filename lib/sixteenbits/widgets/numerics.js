@@ -9,7 +9,12 @@
 // Keeping the power of two apart keeps the integers short: 2**-1074 is num 1, den 1, exp -1074.
 
 export const ROUNDINGS = [
-  "nearest_even", "nearest_away", "toward_zero", "toward_positive", "toward_negative", "stochastic",
+  "nearest_even",
+  "nearest_away",
+  "toward_zero",
+  "toward_positive",
+  "toward_negative",
+  "stochastic",
 ];
 
 const NAN = Object.freeze({ kind: "nan", negative: false });
@@ -79,11 +84,16 @@ export const infinity = (negative) => ({ kind: "infinity", negative });
 export function exact(code, f) {
   const { negative, exponent, mantissa } = fields(code, f);
   switch (kind(code, f)) {
-    case "nan": return NAN;
-    case "infinity": return infinity(negative);
-    case "zero": return real(negative, 0n);
-    case "subnormal": return real(negative, mantissa, 1n, f.emin - f.mantissa_bits);
-    default: return real(negative, f.step + mantissa, 1n, exponent - f.bias - f.mantissa_bits);
+    case "nan":
+      return NAN;
+    case "infinity":
+      return infinity(negative);
+    case "zero":
+      return real(negative, 0n);
+    case "subnormal":
+      return real(negative, mantissa, 1n, f.emin - f.mantissa_bits);
+    default:
+      return real(negative, f.step + mantissa, 1n, exponent - f.bias - f.mantissa_bits);
   }
 }
 
@@ -232,8 +242,15 @@ function signedCode(magnitude, negative, f) {
 
 // IEEE double precision, only as the bridge to JavaScript's own numbers: it is theirs by definition.
 const DOUBLE = describe({
-  title: "float64", exponent_bits: 11, mantissa_bits: 52, bias: 1023, nan: "ieee", infinities: true, subnormals: true,
-  signed: true, zero: true,
+  title: "float64",
+  exponent_bits: 11,
+  mantissa_bits: 52,
+  bias: 1023,
+  nan: "ieee",
+  infinities: true,
+  subnormals: true,
+  signed: true,
+  zero: true,
 });
 
 /** The code that a JavaScript number is rounded to; options as in encodeReal. */

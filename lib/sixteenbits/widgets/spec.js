@@ -10,8 +10,19 @@ const SPEC = /^e(\d+)m(\d+)(?:b(-?\d+))?((?:-(?:ieee|fn|fnuz|none|inf|noinf|nosu
 export function ownFormat(exponentBits, mantissaBits, rest = {}) {
   const nan = rest.nan ?? (mantissaBits === 0 ? "fn" : "ieee");
   const record = {
-    name: "", exponent_bits: exponentBits, mantissa_bits: mantissaBits, bias: 2 ** (exponentBits - 1) - 1, nan,
-    infinities: nan === "ieee", subnormals: true, signed: true, zero: true, title: "", dtype: null, source: null, ...rest,
+    name: "",
+    exponent_bits: exponentBits,
+    mantissa_bits: mantissaBits,
+    bias: 2 ** (exponentBits - 1) - 1,
+    nan,
+    infinities: nan === "ieee",
+    subnormals: true,
+    signed: true,
+    zero: true,
+    title: "",
+    dtype: null,
+    source: null,
+    ...rest,
   };
   const name = specOf(record);
   return { ...record, name, title: titleOf(record) };
