@@ -52,19 +52,25 @@ def _from_numpy(x: Any, name: str) -> Arrived:
     array, scalar = _as_array(x, name), not isinstance(x, np.ndarray)
     dtype = array.dtype
     if dtype.name in ("float32", "float64"):
-        values = array
+        values = array.astype(dtype.newbyteorder("="), copy=False)
     elif dtype.name == "float16" or dtype.name in _NARROW:
-        values = array.astype(np.float32)
+        values = widen(array, np.float32)
     elif dtype.kind in "iu":
         values, dtype = _exact_integers(array, name), np.dtype(np.float64)
     else:
         raise TypeError(f"{name} holds {dtype} values; expected real numbers: float16, bfloat16, float32, float64 "
                         f"or integers{_remedy(dtype)}")
     def leave(result):
-        result = _keep_value(np.asarray(result), lambda y: y.astype(dtype, copy=False))
+        result = keep_value(np.asarray(result), lambda y: y.astype(dtype, copy=False))
         return result[()] if scalar and result.ndim == 0 else result
 
     return Arrived(values, leave)
+
+
+def widen(x: np.ndarray, dtype) -> np.ndarray:
+    """x in a wider dtype; a signaling NaN becomes a quiet one without a warning."""
+    with np.errstate(invalid="ignore"):
+        return x.astype(dtype)
 
 
 def _as_array(x: Any, name: str) -> np.ndarray:
@@ -114,8 +120,8 @@ def _from_tensor(x: Any, name: str) -> Arrived:
             raise ValueError(f"{name} holds an integer that float64 cannot hold exactly; integers up to 2**53 always "
                              "fit; convert larger ones to float yourself")
     if not _numpy_reaches(x):
-        return Arrived(values, lambda y: _keep_value(y, lambda y: y.to(dtype)))
-    return Arrived(values.numpy(), lambda y: _keep_value(torch.from_numpy(np.asarray(y)), lambda y: y.to(dtype)))
+        return Arrived(values, lambda y: keep_value(y, lambda y: y.to(dtype)))
+    return Arrived(values.numpy(), lambda y: keep_value(torch.from_numpy(np.asarray(y)), lambda y: y.to(dtype)))
 
 
 def _numpy_reaches(x: Any) -> bool:
@@ -126,7 +132,7 @@ def _numpy_reaches(x: Any) -> bool:
             and not torch.compiler.is_compiling() and not torch._C._len_torch_dispatch_stack())
 
 
-def _keep_value(y: Any, narrow: Callable) -> Any:
+def keep_value(y: Any, narrow: Callable) -> Any:
     """y in the caller's dtype, or an error where that dtype would round the result a second time."""
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         result = narrow(y)
@@ -143,12 +149,12 @@ def through_numpy(x: Any, function: Callable[[np.ndarray], np.ndarray], name: st
     """function(values as float64), handed back as the kind that came in (tensor or array), in float64."""
     arrived = floats(x, name).values
     if not is_tensor(x):
-        result = np.asarray(function(np.asarray(arrived, dtype=np.float64)))
+        result = np.asarray(function(widen(np.asarray(arrived), np.float64)))
         return result if isinstance(x, np.ndarray) else result[()]
     import torch
 
     values = arrived if isinstance(arrived, np.ndarray) else arrived.cpu().numpy()
-    result = np.asarray(function(values.astype(np.float64)))
+    result = np.asarray(function(widen(values, np.float64)))
     return torch.from_numpy(np.ascontiguousarray(result)).to(x.device)
 
 

@@ -38,6 +38,18 @@ class Grid(NamedTuple):
     huge: float  # largest finite number of the dtype
 
 
+class Lacks(NamedTuple):
+    """What few formats do without; the lines that deal with it are compiled for those alone."""
+
+    sign: bool = False
+    zero: bool = False
+    mantissa: bool = False
+    bias_is_even: bool = False  # counts only where there is no mantissa
+
+
+NOTHING = Lacks()
+
+
 class Layout(NamedTuple):
     """What coding needs to know of a format and of the dtype that the value arrives in."""
 
@@ -130,7 +142,7 @@ TO_INTEGER = {"nearest_even": _nearest_even, "nearest_away": _nearest_away, "tow
 # -- the algorithm -----------------------------------------------------------------------------------------------------
 
 
-def rounding(ops, mode: str, flush: bool = True, one_sided: bool = True):
+def rounding(ops, mode: str, flush: bool = True, one_sided: bool = True, lacks: Lacks = NOTHING):
     """The function (x, key, index, grid) -> the value of the format that x is rounded to.
 
     `flush` and `one_sided` say whether the grid asks for flushing, and for an overflow that depends on the side; where
@@ -138,11 +150,21 @@ def rounding(ops, mode: str, flush: bool = True, one_sided: bool = True):
     """
     to_integer = ops.function(TO_INTEGER[mode](ops))
     where, clip, copysign, binade, twice_inverse = ops.where, ops.clip, ops.copysign, ops.binade, ops.twice_inverse
+    even_exponent, nan = ops.even_exponent, ops.number(np.nan)
+    no_sign, no_zero, bias_is_even = lacks.sign, lacks.zero, lacks.bias_is_even
+    powers = lacks.mantissa and mode == "nearest_even"
 
     def round_one(x, key, index, grid):
         if flush:
             x = where(abs(x) < grid.flush_input, copysign(grid.zero, x), x)
+        if no_sign:
+            x = where(x < grid.zero, x * nan, abs(x))
+        if no_zero:
+            x = where(abs(x) < grid.lowest, copysign(grid.lowest, x), x)
         scale = clip(binade(x), grid.lowest, grid.highest)
+        if powers:  # the neighbors of a tie are the grid steps 1 and 2: even is what has the even exponent field, not 2
+            down = (abs(x) * twice_inverse(scale) == 3) & (even_exponent(scale) == bias_is_even)
+            x = where(down, copysign(scale, x), x)
         t = x * twice_inverse(scale) * grid.half_steps
         y = to_integer(t, key, index) * grid.eps * scale
         if flush:
@@ -177,6 +199,7 @@ def coding(ops):
 def numpy_ops(dtype: str) -> SimpleNamespace:
     """The vocabulary over NumPy arrays of float32 or float64."""
     unsigned, exponent, sign = _bit_facts(dtype)
+    lowest_bit = exponent & ~(exponent << 1)
     return SimpleNamespace(
         function=lambda f: f, number=np.dtype(dtype).type,
         where=np.where, clip=np.clip, copysign=np.copysign, rint=np.rint, floor=np.floor, ceil=np.ceil, trunc=np.trunc,
@@ -185,6 +208,7 @@ def numpy_ops(dtype: str) -> SimpleNamespace:
         bits=lambda x: x.view(unsigned).astype(np.int64),
         integer=lambda x: np.where(x < 2.0**53, x, 0).astype(np.int64),
         sign_bit=lambda x: (x.view(unsigned) >> sign).astype(np.int64),
+        even_exponent=lambda c: c.view(unsigned) & lowest_bit != 0,  # both biases are odd
         uint64=np.uint64,
         shift=lambda z, n: z >> np.uint64(n),
         exceeds=lambda fraction, r: (fraction.astype(np.float64) * 2.0**64).astype(np.uint64) > r,
@@ -198,12 +222,13 @@ def torch_ops(dtype: str) -> SimpleNamespace:
 
     _, exponent, _ = _bit_facts(dtype)
     exponent = int(exponent)
+    lowest_bit = exponent & ~(exponent << 1)
     signed, floating = {"float32": torch.int32, "float64": torch.int64}[dtype], getattr(torch, dtype)
 
     def exceeds(fraction, r):
         scaled = fraction.double() * 2.0**32
         high = torch.floor(scaled)  # two halves, since int64 ends at 2**63; compared as unsigned: both lowered by 2**63
-        return ((high.long() - 2**31) << 32) + ((scaled - high) * 2.0**32).long() > r - 2**63
+        return ((high.long() - 2**31) << 32) + ((scaled - high) * 2.0**32).long() > r + -(2**63)
 
     return SimpleNamespace(
         function=lambda f: f, number=float,
@@ -214,6 +239,7 @@ def torch_ops(dtype: str) -> SimpleNamespace:
         bits=lambda x: x.view(signed).long(),
         integer=lambda x: torch.where(x < 2.0**53, x, 0).long(),
         sign_bit=lambda x: torch.signbit(x).long(),
+        even_exponent=lambda c: c.view(signed) & lowest_bit != 0,
         uint64=as_int64,
         shift=lambda z, n: (z >> n) & ((1 << (64 - n)) - 1),  # int64 shifts its sign in: mask it off
         exceeds=exceeds,
@@ -228,6 +254,7 @@ def numba_ops(dtype: str) -> SimpleNamespace:
     function = numba.njit(inline="always", error_model="numpy")
     floating = np.dtype(dtype).type
     unsigned, exponent, sign = _bit_facts(dtype)
+    lowest_bit = exponent & ~(exponent << 1)
     words = {
         "where": lambda condition, a, b: a if condition else b,
         "clip": lambda x, low, high: max(min(x, high), low),
@@ -238,6 +265,7 @@ def numba_ops(dtype: str) -> SimpleNamespace:
         "bits": lambda x: np.int64(floating(x).view(unsigned)),
         "integer": lambda x: np.int64(x) if x < 2.0**53 else np.int64(0),
         "sign_bit": lambda x: np.int64(unsigned(floating(x).view(unsigned)) >> sign),
+        "even_exponent": lambda c: floating(c).view(unsigned) & lowest_bit != 0,
         "shift": lambda z, n: np.uint64(z) >> np.uint64(n),
         "exceeds": lambda fraction, r: np.uint64(np.float64(fraction) * 2.0**64) > np.uint64(r),
     }
@@ -261,14 +289,17 @@ def as_int64(n: int) -> int:
 
 
 @functools.cache
-def compiled_rounding(mode: str, dtype: str, flush: bool, one_sided: bool):
-    """A loop (x, out, key, grid) over contiguous arrays, compiled by numba from the text above."""
+def compiled_rounding(mode: str, dtype: str, flush: bool, one_sided: bool, lacks: Lacks):
+    """A loop (x, out, key, grid) over contiguous arrays, compiled by numba from the text above.
+
+    It computes in `dtype`, whatever x and out are.
+    """
     ops = numba_ops(dtype)
-    one = ops.function(rounding(ops, mode, flush, one_sided))
+    one, number = ops.function(rounding(ops, mode, flush, one_sided, lacks)), ops.number
 
     def loop(x, out, key, grid):
         for i in range(x.size):
-            out[i] = one(x[i], key, np.uint64(i), grid)
+            out[i] = one(number(x[i]), key, np.uint64(i), grid)
 
     return _njit(loop)
 
@@ -292,32 +323,44 @@ def _njit(loop):
     return numba.njit(nogil=True, error_model="numpy")(loop)
 
 
-def round_array(x, mode: str, grid: Grid, key: int = 0, out=None):
-    """Every element of x, float32 or float64 (NumPy or torch), rounded; `out` may be x itself (NumPy only)."""
+def round_array(x, mode: str, grid: Grid, key: int = 0, out=None, dtype: str | None = None, lacks: Lacks = NOTHING):
+    """Every element of x, float32 or float64 (NumPy or torch), rounded.
+
+    Args:
+        out: a NumPy array to write to, float32 or float64; it may be x itself.
+        dtype: what to compute in, if not the dtype of x (NumPy only).
+    """
     if not isinstance(x, np.ndarray):
-        return _round_tensor(x, mode, grid, key)
-    dtype, key = x.dtype.name, np.uint64(key)
-    flush = grid.flush_input > 0 or grid.flush_output > 0
-    one_sided = str((grid.above, -grid.below)) != str((grid.infinite, grid.infinite))  # as text: NaN is not NaN
-    grid = Grid(*(x.dtype.type(v) for v in grid))
-    out = np.empty(x.shape, x.dtype) if out is None else out
-    if x.size >= COMPILE_FROM and out.flags.c_contiguous:
-        loop = compiled_rounding(mode, dtype, flush, one_sided)
-        loop(np.ascontiguousarray(x).reshape(-1), out.reshape(-1), key, grid)
+        return _round_tensor(x, mode, grid, key, lacks)
+    dtype, key = dtype or x.dtype.name, np.uint64(key)
+    grid = Grid(*(np.dtype(dtype).type(v) for v in grid))
+    if out is None:
+        out = np.empty(x.shape, dtype)
+    elif out is not x and np.may_share_memory(out, x):
+        x = x.copy()  # shifted against each other, one would be overwritten before it is read
+    if x.size >= COMPILE_FROM:
+        flush = bool(grid.flush_input > 0 or grid.flush_output > 0)
+        one_sided = str((grid.above, -grid.below)) != str((grid.infinite, grid.infinite))  # as text: NaN is not NaN
+        target = out if out.flags.c_contiguous else np.empty(x.shape, out.dtype)
+        loop = compiled_rounding(mode, dtype, flush, one_sided, lacks)
+        loop(np.ascontiguousarray(x).reshape(-1), target.reshape(-1), key, grid)
+        if target is not out:
+            out[...] = target
     elif x.size:
         index = np.arange(x.size, dtype=np.uint64).reshape(x.shape)
         with np.errstate(all="ignore"):
-            out[...] = rounding(numpy_ops(dtype), mode)(x, key, index, grid)
+            out[...] = rounding(numpy_ops(dtype), mode, lacks=lacks)(x.astype(dtype, copy=False), key, index, grid)
     return out
 
 
-def _round_tensor(x, mode: str, grid: Grid, key: int):
+def _round_tensor(x, mode: str, grid: Grid, key: int, lacks: Lacks):
     import torch
 
     grid = Grid(*(torch.tensor(v, dtype=x.dtype, device=x.device) for v in grid))
     index = torch.arange(x.numel() if mode == "stochastic" else 0, device=x.device)
     index = index.view(x.shape) if mode == "stochastic" else index
-    return rounding(torch_ops(str(x.dtype).removeprefix("torch.")), mode)(x, as_int64(key), index, grid)
+    ops = torch_ops(str(x.dtype).removeprefix("torch."))
+    return rounding(ops, mode, lacks=lacks)(x, as_int64(key), index, grid)
 
 
 def code_array(y, grid: Grid, layout: Layout, dtype: str):

@@ -7,13 +7,14 @@ subnormals, no mantissa or no sign, is settled here before or after, so that the
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from sixteenbits.arrays import keep_value, widen
 from sixteenbits.formats import Format, as_format
-from sixteenbits.kernel import TO_INTEGER, Grid, Layout, as_int64, code_array, round_array
+from sixteenbits.kernel import TO_INTEGER, Grid, Lacks, Layout, as_int64, code_array, round_array
 
 ROUNDINGS = tuple(TO_INTEGER)
 OVERFLOWS = ("ieee", "saturate")
@@ -21,15 +22,18 @@ OVERFLOWS = ("ieee", "saturate")
 
 @dataclass(frozen=True)
 class How:
-    """A format and the answers to every question that rounding to it asks."""
+    """A format and the answers to every question that rounding to it asks.
+
+    Two that differ in `key` or `nan` alone count as equal, so that the caches below do not grow with every seed.
+    """
 
     format: Format
     rounding: str
     overflow: str
-    key: int
+    key: int = field(compare=False)
     flush_input: bool
     flush_output: bool
-    nan: float | None
+    nan: float | None = field(compare=False)
 
 
 def how_to_round(format, rounding="nearest_even", overflow="ieee", rng=None, flush_input=False, flush_output=False,
@@ -41,6 +45,8 @@ def how_to_round(format, rounding="nearest_even", overflow="ieee", rng=None, flu
         raise ValueError(f"overflow is {overflow!r}; choose one of {', '.join(OVERFLOWS)}")
     if rounding == "stochastic" and rng is None:
         raise ValueError("stochastic rounding needs rng: an int seed, a NumPy Generator or a torch Generator")
+    if nan is not None and nan != nan:
+        raise ValueError("nan is NaN; expected the number that NaN becomes in a format without NaN, for example 0.0")
     key = _key(rng) if rounding == "stochastic" else 0
     return How(as_format(format), rounding, overflow, key, bool(flush_input), bool(flush_output), nan)
 
@@ -61,7 +67,7 @@ def _key(rng: Any) -> int:
 def round_values(x, how: How, out=None):
     """Rounded values of x (float32 or float64, NumPy or torch) as an array of the same kind."""
     x, back = _ready(x, how)
-    if _fits(how.format, x.dtype):
+    if _fits(how.format, "float64"):
         return back(_round_plain(x, how, out))
     parts = [(chosen, _unscale(_round_plain(moved, part), part, shift))
              for chosen, moved, part, shift in _frames(x, how)]
@@ -69,15 +75,17 @@ def round_values(x, how: How, out=None):
 
 
 def encode_values(x, how: How):
-    x, _ = _ready(x, how)
+    """Codes of the rounded values of x, unsigned integers in an array of the same kind."""
+    x, back = _ready(x, how)
     dtype = _code_dtype(how.format)
-    frames = [(True, x, how, 0)] if _fits(how.format, x.dtype) else _frames(x, how)
+    frames = [(True, x, how, 0)] if _fits(how.format, "float64") else _frames(x, how)
     parts = []
     for chosen, moved, part, _ in frames:
-        source = str(moved.dtype).removeprefix("torch.")
+        source = _compute_dtype(part.format, moved)
+        target = np.empty(moved.shape, source) if isinstance(moved, np.ndarray) else None
         grid, layout = _grid(part, source), _layout(part, source)
-        parts.append((chosen, code_array(_round_plain(moved, part), grid, layout, dtype)))
-    return parts[0][1] if len(parts) == 1 else np.select(*zip(*parts, strict=True))
+        parts.append((chosen, code_array(_round_plain(moved, part, target), grid, layout, dtype)))
+    return back(parts[0][1] if len(parts) == 1 else np.select(*zip(*parts, strict=True)))
 
 
 def _code_dtype(format: Format) -> str:
@@ -87,22 +95,35 @@ def _code_dtype(format: Format) -> str:
 
 
 def _round_plain(x, how: How, out=None):
-    format, source = how.format, str(x.dtype).removeprefix("torch.")
-    if format.subnormals or not format.zero:
-        if out is not None and out.dtype != x.dtype:
-            return _into(out, round_array(x, how.rounding, _grid(how, source), how.key))
-        return round_array(x, how.rounding, _grid(how, source), how.key, out)
+    format = how.format
+    if not _jumps(format):
+        return _run(x, how, out)
     # Between zero and the smallest normal number lies nothing: one grid step, as in a format without mantissa.
     bare = replace(how, format=replace(format, mantissa_bits=0, nan="none", infinities=False, subnormals=True))
     full = replace(how, format=replace(format, subnormals=True))
+    x = widen(x, np.float64)
     small = np.abs(x) < format.smallest_normal
-    return _into(out, np.where(small, _round_plain(x, bare), _round_plain(x, full)))
+    return _into(out, np.where(small, _run(x, bare), _run(x, full)))
+
+
+def _run(x, how: How, out=None):
+    """The kernel, on numbers and a format that it can deal with."""
+    format, source = how.format, _compute_dtype(how.format, x)
+    even = format.bias % 2 == 0 and not format.mantissa_bits
+    lacks = Lacks(not format.signed, not format.zero, not format.mantissa_bits, even)
+    arguments = x, how.rounding, _grid(how, source), how.key
+    if not isinstance(x, np.ndarray):
+        return round_array(*arguments, lacks=lacks)
+    result = x.dtype if _is_held(how, x.dtype.name) else np.dtype(source)
+    if out is not None and out.dtype.itemsize < result.itemsize:
+        return _into(out, round_array(*arguments, dtype=source, lacks=lacks))
+    return round_array(*arguments, np.empty(x.shape, result) if out is None else out, source, lacks)
 
 
 def _into(out, result):
     if out is None:
         return result
-    out[...] = result
+    out[...] = keep_value(result, lambda y: y.astype(out.dtype, copy=False))
     return out
 
 
@@ -112,60 +133,66 @@ def _into(out, result):
 _WINDOWS = {"float32": (23, -126, -149, 127), "float64": (52, -1022, -1074, 1023)}
 
 
-def _fits(format: Format, dtype) -> bool:
+def _fits(format: Format, dtype: str) -> bool:
     """Whether the kernel can compute in this dtype: it holds the format, and no number vanishes against its grid."""
-    mantissa_bits, emin, tiny, emax = _WINDOWS[str(dtype).removeprefix("torch.")]
-    return (format.mantissa_bits <= mantissa_bits and emin <= format.emin <= 1
-            and tiny <= format.emin - format.mantissa_bits and format.emax <= emax)
+    highest = 1 if format.mantissa_bits and not _jumps(format) else 0  # above, the tiniest x would be halved to nothing
+    return _holds(dtype, format) and _WINDOWS[dtype][1] <= format.emin <= highest
+
+
+def _holds(dtype: str, format: Format) -> bool:
+    mantissa_bits, _, tiny, emax = _WINDOWS[dtype]
+    return (format.mantissa_bits <= mantissa_bits and tiny <= format.emin - format.mantissa_bits
+            and format.emax <= emax)
+
+
+def _is_held(how: How, dtype: str) -> bool:
+    """Whether whatever a number of this dtype is rounded to is a number of this dtype again."""
+    format, (mantissa_bits, emin, _, emax) = how.format, _WINDOWS[dtype]
+    wider = format.mantissa_bits >= mantissa_bits and format.emin <= emin and format.emax >= emax
+    return _holds(dtype, format) or (wider and format.zero and format.subnormals and _infinite_stays(how))
+
+
+def _compute_dtype(format: Format, x) -> str:
+    dtype = str(x.dtype).removeprefix("torch.")
+    return dtype if _fits(format, dtype) else "float64"
+
+
+def _jumps(format: Format) -> bool:
+    """Whether the grid of the format jumps from zero to the smallest normal number."""
+    return format.zero and not format.subnormals
 
 
 def _ready(x, how: How):
-    """x with NaN dealt with, in a dtype that the kernel can compute in, and the way back to the kind of x."""
+    """x with NaN dealt with, where the kernel can compute on it, and the way back to the kind of x."""
     format = how.format
-    unusual = not (format.signed and format.zero and format.mantissa_bits and format.subnormals)
-    tensor = not isinstance(x, np.ndarray)
-    if tensor and (unusual or not _fits(format, "float64")):  # rare: by way of main memory
+    back = lambda y: y  # noqa: E731
+    if not isinstance(x, np.ndarray):
         import torch
 
-        device = x.device
-        x, back = x.cpu().numpy(), lambda y: torch.from_numpy(np.asarray(y)).to(device)
-    else:
-        back = lambda y: y  # noqa: E731
-    if unusual:
-        x = _settle(x.astype(np.float64), how)
+        if _jumps(format) or not _fits(format, "float64"):  # rare: by way of main memory
+            device = x.device
+            x, back = x.cpu().numpy(), lambda y: torch.from_numpy(np.asarray(y)).to(device)
+        elif _compute_dtype(format, x) == "float64":
+            x = x.double()
     if not format.has_nan:
         x = _replace_nan(x, how)
-    if not _fits(format, x.dtype):
-        x = x.astype(np.float64) if isinstance(x, np.ndarray) else x.double()
-    return x, back
-
-
-def _settle(x: np.ndarray, how: How) -> np.ndarray:
-    """x where the kernel's grid of integers would not say it: signs, zeros and ties that a format does not have."""
-    format = how.format
-    if not format.signed:
-        x = np.where(x < 0, np.nan, np.abs(x))
-    if not format.zero:
-        x = np.where(np.abs(x) < format.smallest_normal, np.copysign(format.smallest_normal, x), x)
-    if format.mantissa_bits == 0 and how.rounding == "nearest_even":
-        # Both neighbors of a tie are powers of two, 1 and 2 grid steps: the parity is that of the exponent field.
-        fraction, exponent = np.frexp(x)
-        tie_down = (np.abs(fraction) == 0.75) & ((exponent - 1 + format.bias) % 2 == 0) & (exponent > format.emin)
-        x = np.where(tie_down, np.copysign(np.ldexp(0.5, exponent), x), x)
-    return x
+    return (x if _fits(format, "float64") else widen(x, np.float64)), back
 
 
 def _replace_nan(x, how: How):
-    tensor = not isinstance(x, np.ndarray)
-    if (x.numel() if tensor else x.size) == 0 or not bool((x.min() != x.min()) if not tensor else (x != x).any()):
+    tensor, unsigned = not isinstance(x, np.ndarray), not how.format.signed
+    if (x.numel() if tensor else x.size) == 0:
+        return x
+    with np.errstate(invalid="ignore"):
+        least = x.min()  # NaN if there is one
+    if not (least != least or (unsigned and least < 0)):
         return x
     if how.nan is None:
-        reason = "" if how.format.signed else " (negative numbers count as NaN in an unsigned format)"
+        reason = " (negative numbers count as NaN in an unsigned format)" if unsigned else ""
         raise ValueError(f"x holds NaN, and {how.format} has no code for it{reason}; "
                          "say what to put there, for example nan=0.0")
-    if tensor:
-        return x.masked_fill(x != x, how.nan)
-    return np.where(np.isnan(x), x.dtype.type(how.nan), x)
+    wrong = (x != x) | (x < 0) if unsigned else x != x
+    return x.masked_fill(wrong, how.nan) if tensor else np.where(wrong, x.dtype.type(how.nan), x)
 
 
 def _frames(x: np.ndarray, how: How) -> list:
