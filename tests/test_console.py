@@ -8,6 +8,7 @@ import ipywidgets
 import numpy as np
 import pytest
 import torch
+
 from sixteenbits import console
 from sixteenbits.console import RangeConsole, network_tensors, range_console
 
@@ -32,7 +33,7 @@ def upload(widget: ipywidgets.FileUpload, name: str, content: bytes) -> None:
 
 def row(panel: RangeConsole, format: str) -> list[str]:
     """The cells of a format's row: zero, subnormal, rounded, exact, overflow, median error, largest error."""
-    return re.findall("<td>(.*?)</td>", re.search(f"{format}</th>(.*?)</tr>", panel.table.value)[1])
+    return re.findall("<td[^>]*>(.*?)</td>", re.search(f"{format}</th>(.*?)</tr>", panel.table.value)[1])
 
 
 def complaint(panel: RangeConsole) -> str:

@@ -1,5 +1,7 @@
 """Tables as text and as HTML."""
 
+import re
+
 import pytest
 
 from sixteenbits.tables import Table, format_table, percent, survey_table
@@ -14,15 +16,16 @@ def test_text_is_aligned():
 
 def test_html_has_headers_and_no_markup_of_the_content():
     page = Table(ROWS, "a < b")._repr_html_()
-    assert '<th scope="col">max</th>' in page
-    assert '<th scope="row">FP16</th><td>65,504</td>' in page
+    plain = re.sub(' style="[^"]*"', "", page)
+    assert '<th scope="col">max</th>' in plain
+    assert '<th scope="row">FP16</th><td>65,504</td>' in plain
     assert "<caption>a &lt; b</caption>" in page
     assert "&lt;b&gt;" in page
 
 
 def test_an_empty_table():
     assert repr(Table([])) == ""
-    assert "<tbody></tbody>" in Table([])._repr_html_()
+    assert "<tr></tr>" in Table([])._repr_html_()
 
 
 @pytest.mark.parametrize(("share", "text"), [

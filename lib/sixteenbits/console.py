@@ -29,8 +29,8 @@ STATIC = "SIXTEENBITS_STATIC"
 AT_MOST = 2**22  # values that are surveyed; of a larger tensor a sample is
 
 _LIVE = """<p>Behind this page there is no kernel, so here are examples in the place of your own tensor. To look at your
-own, run this chapter: with the rocket button at the top on Colab, or in Jupyter on your machine. A console for an
-expression, a file or a network then stands here.</p>"""
+own, run this chapter: on Colab with the rocket button at the top, or in Jupyter on your machine. Then a console for an
+expression, a file or a network stands here.</p>"""
 
 
 def range_console(examples: Mapping[str, Any], formats: Iterable[Format | str] = SHOWN) -> Any:

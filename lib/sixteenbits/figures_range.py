@@ -84,7 +84,7 @@ def gaps(formats: Iterable[Format | str] = SHOWN) -> alt.Chart:
     formats = [as_format(f) for f in formats]
     rows = [{"format": f.title, "magnitude": e, "gap": round(float(np.log2(ulp(2.0 ** min(e, f.emax), f))))}
             for f in formats for e in range(round(np.log2(f.smallest_subnormal)), f.emax + 2)]
-    views = {"all magnitudes": ([-150, 130], [-152, 110]), "2⁻²⁶ to 2¹⁶": ([-26, 16], [-34, 14])}
+    views = {"all magnitudes": ([-150, 130], [-152, 124]), "2⁻²⁶ to 2¹⁶": ([-26, 16], [-34, 14])}
     view = alt.param(name="view", value="all magnitudes", bind=alt.binding_select(options=list(views), name="Show "))
     edges = alt.param(name="edges", expr=f"({json.dumps(views)})[view]")
 

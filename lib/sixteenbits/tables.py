@@ -38,15 +38,19 @@ class Table:
         return "\n".join(filter(None, [self.caption, *text]))
 
     def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in self.columns)
+        sides = ["left", *["right"] * len(self.columns)]
+        head = "".join(f'<th scope="col" style="text-align: {side}">{html.escape(name)}</th>'
+                       for name, side in zip(self.columns, sides, strict=False))
         body = "".join(f"<tr>{self._cells(row)}</tr>" for row in self.rows)
         caption = f"<caption>{html.escape(self.caption)}</caption>" if self.caption else ""
-        return (f'<div style="overflow-x: auto"><table class="table">{caption}<thead><tr>{head}</tr></thead>'
-                f"<tbody>{body}</tbody></table></div>")
+        label = html.escape(self.caption or "Table")  # a box that scrolls has to be reachable by key, so it has a name
+        return (f'<div style="overflow-x: auto" tabindex="0" role="group" aria-label="{label}"><table class="table">'
+                f"{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>")
 
     def _cells(self, row: Mapping[str, Any]) -> str:
         first, *rest = (html.escape(str(row[name])) for name in self.columns)
-        return f'<th scope="row">{first}</th>' + "".join(f"<td>{content}</td>" for content in rest)
+        numbers = "".join(f'<td style="text-align: right; white-space: nowrap">{content}</td>' for content in rest)
+        return f'<th scope="row" style="text-align: left; white-space: nowrap">{first}</th>{numbers}'
 
 
 def percent(share: float) -> str:
@@ -67,7 +71,7 @@ def format_table(formats: Iterable[Format | str]) -> Table:
     FLT_DIG, floor(mantissa_bits * log10(2)). `decades` is log10(max / smallest_normal).
     """
     return Table([{
-        "format": f.title, "bits": f"1 + {f.exponent_bits} + {f.mantissa_bits}", "max": f"{f.max:.3g}",
+        "format": f.title, "bits": f"1+{f.exponent_bits}+{f.mantissa_bits}", "max": f"{f.max:.3g}",
         "smallest normal": f"{f.smallest_normal:.3g}", "smallest subnormal": f"{f.smallest_subnormal:.3g}",
         "eps": f"{f.eps:.3g}", "decimal digits": math.floor(f.mantissa_bits * math.log10(2)),
         "decades": f"{math.log10(f.max) - math.log10(f.smallest_normal):.1f}", "codes": f"2^{f.bits}",
