@@ -1,8 +1,8 @@
-// Answers the questions of test_widgets_numerics.py: jobs.json in, answers on standard output, arrays in files beside it.
+// Answers the questions of test_widgets_numerics.py: jobs.json in, answers on standard output, arrays in files.
 import { readFileSync, writeFileSync } from "node:fs";
 import * as js from "./explorer.mjs";
 
-const bytes = (file) => Uint8Array.from(readFileSync(file)).buffer; // a copy: node keeps small files in one shared buffer
+const bytes = (file) => Uint8Array.from(readFileSync(file)).buffer; // copied: small files share a buffer
 const numbers = (file) => new Float64Array(bytes(file));
 const integers = (file) => new BigUint64Array(bytes(file));
 const answers = {
@@ -25,10 +25,13 @@ const answers = {
   texts: ({ texts }, f) => json(texts.map((text) => "0x" + js.codeOf(js.readNumber(text).number, f).toString(16))),
   complaints: ({ texts }) => json(texts.map(complaint)),
   spec: (_, f) => json(js.fromSpec(js.specOf(f))),
-  links: ({ formats, links }) => json(links.map((link) => {
-    const state = js.fromFragment(link, formats);
-    return state && js.toFragment(state, formats);
-  })),
+  links: ({ formats, links }) =>
+    json(
+      links.map((link) => {
+        const state = js.fromFragment(link, formats);
+        return state && js.toFragment(state, formats);
+      }),
+    ),
 };
 
 let files = 0;

@@ -9,6 +9,7 @@ import pytest
 from traitlets import TraitError
 
 from sixteenbits import codec
+from sixteenbits.figures_bits import FIELD_COLORS
 from sixteenbits.formats import BF16, FP16, FP32, FP64, Format
 from sixteenbits.widgets import BitExplorer
 from sixteenbits.widgets.explorer import bundle
@@ -122,6 +123,11 @@ def test_wide_own_formats():
     explorer = BitExplorer(wide, value="2^-16000")
     assert codec.exact_value(explorer.code, wide) == Fraction(1, 2**16000)
     assert BitExplorer(wide, value="1e5000").code == wide.infinity_code
+
+
+def test_fields_have_the_colors_of_the_figures():
+    for color in FIELD_COLORS:
+        assert f"-fill: {color};" in BitExplorer._css
 
 
 def test_one_module_comes_out():

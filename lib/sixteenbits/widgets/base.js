@@ -1,6 +1,6 @@
 // What the explorers share with the page around them: elements, keys, links, the clipboard.
 
-/** An HTML element. `props`: class, text, on… (listeners), everything else an attribute; false and null leave it out. */
+/** An HTML element. `props`: text, on… (listeners), everything else an attribute; false and null leave it out. */
 export const h = (tag, props, ...children) => fill(document.createElement(tag), props, children);
 
 /** An SVG element, made likewise. */
@@ -35,8 +35,8 @@ export function watchWidth(element, callback) {
 }
 
 // -- links -----------------------------------------------------------------------------------------------------------
-// The address of a page has one fragment, and several explorers may want it. The n-th explorer of the page (in the order
-// of the document) answers to "#n:…", the first to "#…" as well. Whoever was used last writes it. In a notebook with a
+// The address of a page has one fragment, and several explorers may want it. The n-th explorer of the page (in order of
+// the document) answers to "#n:…", the first to "#…" as well. Whoever was used last writes it. In a notebook with a
 // kernel the address belongs to the notebook: there the fragment is left alone.
 
 const SHARING = "data-sxb-shares";

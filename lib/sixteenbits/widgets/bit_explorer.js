@@ -47,7 +47,7 @@ function render({ model, el }) {
   };
 }
 
-// -- what is seen ------------------------------------------------------------------------------------------------------
+// -- what is seen -----------------------------------------------------------------------------------------------------
 
 /** Everything but the links: { root, draw(state), fit(width) }. `act(change)` applies a function state → state. */
 function explorerView(named, colors, act) {
@@ -93,7 +93,7 @@ function explorerView(named, colors, act) {
     },
     fit(width) {
       const narrow = width < NARROW;
-      if (narrow !== root.classList.contains("sxb-narrow")) table.root.open = !narrow; // long on a phone: when asked for
+      if (narrow !== root.classList.contains("sxb-narrow")) table.root.open = !narrow; // long on a phone
       root.classList.toggle("sxb-narrow", narrow);
       panels.fit(width, narrow);
     },
@@ -137,7 +137,7 @@ function contentWidth(element) {
   return element.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight);
 }
 
-// -- the traits --------------------------------------------------------------------------------------------------------
+// -- the traits -------------------------------------------------------------------------------------------------------
 
 /** The state, kept in the traits: { state, set(state), stop() }. `changed(state)` is called after every change. */
 function traitStore(model, changed) {
@@ -176,7 +176,7 @@ function fromModel(model) {
   return number ? typed(state, number) : state;
 }
 
-/** The state after a change from Python, whose traits arrive one by one: the number rules, unless the code is the news. */
+/** The state after a change from Python, whose traits come one by one: the number rules unless the code is the news. */
 function followModel(model, changed) {
   const next = fromModel(model);
   const code = BigInt(model.get("code"));

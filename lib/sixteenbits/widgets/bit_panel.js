@@ -1,4 +1,4 @@
-// The panel of one format in BitExplorer: its bits as buttons, the product they spell, the exact value, the number line.
+// The panel of one format in BitExplorer: bits as buttons, the product they spell, the exact value, the number line.
 
 import { h, setText } from "./base.js";
 import { codeIn, double, flip, held, heldText, hex, negated, setCode, step } from "./bit_state.js";
@@ -11,7 +11,7 @@ const LONG = 90; // characters of an exact value that are shown at once
 const BIT_WIDTH = { narrow: 47, wide: 33 }; // px with the space between, as in the style sheet
 const MOST_IN_A_ROW = 26; // bits
 
-/** The panel of one column. `act(change)` applies a function state → state. Returns { root, draw(state), fit(width) }. */
+/** The panel of a column: { root, draw(state), fit(width, narrow) }. `act(change)` applies a function state → state. */
 export function panel(column, f, color, act) {
   const bits = bitRows(column, f, act);
   const equation = h("p", { class: "sxb-equation" });

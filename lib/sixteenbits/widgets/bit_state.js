@@ -5,7 +5,7 @@
 //   code             the bits shown in `format`
 //   number           the number that is held, as text; "" when it is the value of the code
 //   pinned           bits that the reader set in `second`; null when they follow from the number
-// One number is held and every format shows what it makes of it. So 0.1 is rounded once into each, never through another.
+// One number is held, and every format shows what it makes of it: 0.1 is rounded once into each, never through another.
 
 import { exactText, readNumber, shortest } from "./decimal.js";
 import {

@@ -51,7 +51,8 @@ export function sayStoring(state, code, f) {
   const name = shorten(heldText(state), 28);
   if (!s.absolute) return `${name} in ${f.title}: ${s.words}.`;
   const words = s.words === "rounded" ? "" : `; ${s.words}`;
-  return `${f.title} stores ${name} with an error of ${rounded(s.absolute, 3)}, that is ${rounded(s.ulps, 3)} ulp${words}.`;
+  const error = `${rounded(s.absolute, 3)}, that is ${rounded(s.ulps, 3)} ulp`;
+  return `${f.title} stores ${name} with an error of ${error}${words}.`;
 }
 
 /** The neighbors and the gaps to them. */

@@ -13,7 +13,7 @@ export const ACCEPTED =
 // -- reading ---------------------------------------------------------------------------------------------------------
 
 /**
- * What a text means: { bits: BigInt } for a bit pattern (0x…, 0b…), { number: Real, text } for a number, the text in the
+ * What a text means: { bits: BigInt } for a bit pattern (0x…, 0b…), { number: Real, text } for a number, the text in a
  * spelling that Python reads as well. Throws SyntaxError with a sentence for the reader.
  */
 export function readNumber(given) {
@@ -117,7 +117,7 @@ function placePoint(digits, places) {
   return padded.slice(0, padded.length - places) + (fraction ? "." + fraction : "");
 }
 
-/** The exact value of a binary number as a reader would type it: a decimal, or n*2^e where that is easier on the eye. */
+/** The exact value of a binary number as a reader would type it: a decimal, or n*2^e where that is shorter. */
 export function exactText(x) {
   if (wordFor(x)) return wordFor(x);
   const zeros = trailingZeros(x.num);
@@ -159,7 +159,7 @@ const SUPERSCRIPTS = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴"
 
 /**
  * The shortest decimal that rounds to this code and no other (nearest, ties to even); of several, the nearest to the
- * value, and of two equally near the one with the even last digit. Plain notation from 1e-4 up to 1e16, otherwise like 6e-8.
+ * value, and of two equally near the one with the even last digit. Plain notation from 1e-4 up to 1e16, else like 6e-8.
  */
 export function shortest(code, f) {
   const x = exact(code, f);

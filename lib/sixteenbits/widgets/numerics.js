@@ -184,7 +184,7 @@ const turnsInward = (rounding, negative) =>
 
 /**
  * Where a positive number lies on a format's grid, as if the grid went on beyond the largest value.
- * Returns { code, next, rest, whole }: the magnitude code at or below it, the one above, and how far between (rest/whole).
+ * Returns { code, next, rest, whole }: the magnitude code at or below it, the one above, and rest/whole of the way to it.
  */
 export function locate(x, f) {
   const e = Math.max(f.emin, Math.min(f.emax, log2Floor(x)));
@@ -286,9 +286,9 @@ export function ulp(magnitude, f) {
 }
 
 /**
- * The positive numbers that round (nearest, ties to even) to a finite magnitude code: { low, high, lowIn, highIn }, where
- * the last two say whether the ends belong to it. Around zero the bin reaches as far down as up. Above the largest value
- * the grid is thought to go on by one step.
+ * The positive numbers that round (nearest, ties to even) to a finite magnitude code: { low, high, lowIn, highIn }; the
+ * last two say whether the ends belong to it. Around zero the bin reaches as far down as up. Above the largest value the
+ * grid is thought to go on by one step.
  */
 export function bin(magnitude, f) {
   const x = exact(magnitude, f);
