@@ -2,5 +2,6 @@
 
 from sixteenbits.widgets.bit_explorer import BitExplorer
 from sixteenbits.widgets.explorer import Explorer
+from sixteenbits.widgets.rounding_explorer import RoundingExplorer
 
-__all__ = ["BitExplorer", "Explorer"]
+__all__ = ["BitExplorer", "Explorer", "RoundingExplorer"]

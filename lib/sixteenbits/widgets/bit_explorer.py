@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from fractions import Fraction
-from numbers import Real
-
 import traitlets
 
 from sixteenbits import codec
 from sixteenbits.formats import FP64, Format, as_format
 from sixteenbits.widgets.explorer import Explorer, FormatTrait, bundle, stylesheet
-from sixteenbits.widgets.number_text import nearest_code, read_number, write_number
+from sixteenbits.widgets.number_text import as_text, nearest_code, read_number, write_number
 
 MAX_BITS, MAX_EXPONENT = 32, 20000
 
@@ -58,7 +54,7 @@ class BitExplorer(Explorer):
         if code is not None:
             kwargs["code"] = code
         else:
-            kwargs["number"] = number = _as_text(1 if value is None else value)
+            kwargs["number"] = number = as_text(1 if value is None else value)
             kwargs["code"] = _code(number, format)
         super().__init__(format=format, second=second, **kwargs)
         self._settled = True
@@ -124,13 +120,3 @@ def _code(number: str, format: Format | str) -> int:
         return nearest_code(read_number(number), as_format(format))
     except (TypeError, ValueError) as problem:
         raise traitlets.TraitError(str(problem)) from None
-
-
-def _as_text(value) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Fraction):
-        return write_number(value)
-    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
-        raise TypeError(f"value is {value!r}; expected a number, or a text such as '1/3'")
-    return str(value).lower() if isinstance(value, Decimal | int) else repr(float(value))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
+from numbers import Real
 
 from sixteenbits import codec
 from sixteenbits.formats import Format
@@ -63,6 +65,17 @@ def write_number(value: Fraction | float) -> str:
         return f"{value.numerator}/{value.denominator}"
     decimal = codec.decimal(value) if twos < 100 else ""
     return decimal if 0 < len(decimal) <= 20 else f"{value.numerator}*2^-{twos}"
+
+
+def as_text(value) -> str:
+    """A number given to an explorer as text that `read_number` reads; a float as the decimal that Python prints."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Fraction):
+        return write_number(value)
+    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
+        raise TypeError(f"value is {value!r}; expected a number, or a text such as '1/3'")
+    return str(value).lower() if isinstance(value, Decimal | int) else repr(float(value))
 
 
 def nearest_code(value: Fraction | float, format: Format) -> int:
