@@ -123,15 +123,15 @@ def sum(x, format, accumulator="same", order="sequential", *, rng=None, result=N
         axis: the axis that is summed.
 
     Returns:
-        float64 array of the shape of x without that axis. The sum of no terms is 0. Overflow is the format's own:
+        float64, of the shape of x without that axis. The sum of no terms is 0. Overflow is the format's own:
         infinity where there is one, else NaN or the largest number. NaN and infinities among the terms go their way.
 
     Raises:
         ValueError: an unknown name; a format that cannot accumulate (see `addition.grid_of_total`).
     """
     format, accumulator = as_format(format), as_accumulator(accumulator, format)
-    terms = _rounded(np.moveaxis(_values(x), axis, -1), format)
-    return _rounded(_total(terms, accumulator, as_order(order), _key(accumulator, rng)), as_format(result or format))
+    terms = rounded(np.moveaxis(values(x), axis, -1), format)
+    return rounded(_total(terms, accumulator, as_order(order), _key(accumulator, rng)), as_format(result or format))[()]
 
 
 def dot(a, b, format, accumulator="same", order="sequential", *, rng=None, result=None):
@@ -148,9 +148,9 @@ def dot(a, b, format, accumulator="same", order="sequential", *, rng=None, resul
         ValueError: `format` has more than 25 mantissa bits, so that float64 does not hold the products.
     """
     format, accumulator = as_format(format), as_accumulator(accumulator, format)
-    products = _exact_products(_rounded(_values(a, "a"), format), _rounded(_values(b, "b"), format), format)
+    products = _exact_products(rounded(values(a, "a"), format), rounded(values(b, "b"), format), format)
     total = _total(products, accumulator, as_order(order), _key(accumulator, rng))
-    return _rounded(total, as_format(result or format))
+    return rounded(total, as_format(result or format))[()]
 
 
 def matmul(a, b, format, accumulator="same", order="sequential", *, rng=None, result=None):
@@ -159,15 +159,15 @@ def matmul(a, b, format, accumulator="same", order="sequential", *, rng=None, re
     Raises:
         ValueError: the shapes do not match.
     """
-    a, b = _values(a, "a"), _values(b, "b")
+    a, b = values(a, "a"), values(b, "b")
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         raise ValueError(f"a has shape {a.shape} and b {b.shape}; expected (m, n) and (n, k)")
     format, accumulator, order = as_format(format), as_accumulator(accumulator, as_format(format)), as_order(order)
-    a, b, key = _rounded(a, format), _rounded(b.T, format), _key(accumulator, rng)
+    a, b, key = rounded(a, format), rounded(b.T, format), _key(accumulator, rng)
     out = np.zeros((len(a), len(b)))
     for i, row in enumerate(a):  # one row at a time: all the products at once would need n times the memory
         out[i] = _total(_exact_products(row, b, format), accumulator, order, key, first_row=i * len(b))
-    return _rounded(out, as_format(result or format))
+    return rounded(out, as_format(result or format))
 
 
 def as_accumulator(accumulator, format: Format) -> Accumulator:
@@ -201,15 +201,16 @@ def as_order(order) -> Order:
 
 
 def exact_sum(x, axis=-1) -> np.ndarray:
-    """The exact sum along an axis, rounded once to float64 (`math.fsum`: Shewchuk, 1997)."""
-    x = np.moveaxis(_values(x), axis, -1)
-    return np.array([math.fsum(row) for row in x.reshape(-1, x.shape[-1])]).reshape(x.shape[:-1])
+    """The exact sum of finite numbers along an axis, rounded once to float64 (`math.fsum`: Shewchuk, 1997)."""
+    x = np.moveaxis(values(x), axis, -1)
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    return np.array([math.fsum(row) for row in rows]).reshape(x.shape[:-1])[()]
 
 
 def exact_dot(a, b, format) -> np.ndarray:
     """The exact dot product along the last axis of a and b, rounded to `format` first; then rounded once to float64."""
     format = as_format(format)
-    return exact_sum(_exact_products(_rounded(_values(a, "a"), format), _rounded(_values(b, "b"), format), format))
+    return exact_sum(_exact_products(rounded(values(a, "a"), format), rounded(values(b, "b"), format), format))
 
 
 def relative_error(computed, exact) -> np.ndarray:
@@ -217,7 +218,7 @@ def relative_error(computed, exact) -> np.ndarray:
     computed, exact = np.asarray(computed, np.float64), np.asarray(exact, np.float64)
     with np.errstate(all="ignore"):
         error = np.abs(computed - exact) / np.abs(exact)
-    return np.where(computed == exact, 0.0, np.where(np.isfinite(computed), error, np.inf))
+    return np.where(computed == exact, 0.0, np.where(np.isfinite(computed), error, np.inf))[()]
 
 
 def worst_case(n, format) -> np.ndarray:
@@ -227,7 +228,7 @@ def worst_case(n, format) -> np.ndarray:
     the sum of their sizes. Infinite where (n-1) u reaches 1: nothing is promised any more.
     """
     steps = (np.asarray(n, np.float64) - 1) * as_format(format).unit_roundoff
-    return np.where(steps < 1, steps / np.where(steps < 1, 1 - steps, 1), np.inf)
+    return np.where(steps < 1, steps / np.where(steps < 1, 1 - steps, 1), np.inf)[()]
 
 
 def random_walk(n, format) -> np.ndarray:
@@ -242,12 +243,14 @@ def random_walk(n, format) -> np.ndarray:
 # -- how it is done ----------------------------------------------------------------------------------------------------
 
 
-def _values(x, name: str = "x") -> np.ndarray:
-    values = arrays.floats(x, name).values
-    return np.asarray(values if isinstance(values, np.ndarray) else values.cpu().numpy(), np.float64)
+def values(x, name: str = "x") -> np.ndarray:
+    """What a caller gave (array, tensor, list) as a float64 array."""
+    arrived = arrays.floats(x, name).values
+    return np.asarray(arrived if isinstance(arrived, np.ndarray) else arrived.cpu().numpy(), np.float64)
 
 
-def _rounded(x: np.ndarray, format: Format) -> np.ndarray:
+def rounded(x, format: Format) -> np.ndarray:
+    """The numbers of x, rounded to nearest."""
     return round_values(np.asarray(x, np.float64), how_to_round(format))
 
 
@@ -288,4 +291,4 @@ def _add_up(rows: np.ndarray, accumulator: Accumulator, scheme: str, key: int, f
                              f"the scheme {scheme!r} needs an accumulator that adds one term at a time")
         return add_aligned(rows, accumulator.terms, accumulator.kept_bits, accumulator.total_is_shifted,
                            accumulator.rounding, grid)
-    return add_rows(_rounded(rows, accumulator.format), scheme, accumulator.rounding, grid, key, first)
+    return add_rows(rounded(rows, accumulator.format), scheme, accumulator.rounding, grid, key, first)
