@@ -1,14 +1,14 @@
 """The figures about range and precision: what they say agrees with the formats and with `survey`."""
 
-import json
 import math
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
+
 from sixteenbits import charts
 from sixteenbits.codec import ulp
-from sixteenbits.figures_range import KIND_COLORS, KINDS, SHOWN, errors, gaps, placed, ranges
+from sixteenbits.figures_range import KIND_COLORS, KINDS, SHOWN, errors, gaps, kind_of, limits, placed, ranges
 from sixteenbits.formats import FORMATS
 from sixteenbits.tensors import survey
 
@@ -51,14 +51,6 @@ def test_errors_end_where_the_format_does():
     assert (min(magnitudes), max(magnitudes)) == (-30, 16)
 
 
-def kind(row: dict, limits: dict) -> str:
-    """The explorer's rule, as its Vega expression has it."""
-    e = row["exponent"]
-    if e > limits["emax"] or (e == limits["emax"] and row["part"] >= limits["limit"]):
-        return "overflow"
-    return "zero" if e < limits["lost"] else "subnormal" if e < limits["emin"] else "normal"
-
-
 @pytest.fixture(scope="module")
 def x() -> np.ndarray:
     """Numbers that some formats lose, some hold and some overflow at."""
@@ -74,12 +66,10 @@ def spec(x) -> dict:
 @pytest.mark.parametrize("name", SHOWN)
 def test_the_explorer_sorts_as_survey_does(name, x, spec):
     data = next(values for values in tables(spec) if any("exponent" in row for row in values))
-    text = next(p["expr"] for p in spec["params"] if p["name"] == "limits")
-    limits = json.loads(text[text.index("(") + 1:text.rindex(")")])[FORMATS[name].title]
     shares = dict.fromkeys(KINDS, 0.0)
     for row in data:
         if "exponent" in row:
-            shares[kind(row, limits)] += row["share"]
+            shares[kind_of(row["exponent"], row["part"], limits(FORMATS[name]))] += row["share"]
     found, exact = survey(x, name), math.isclose
     assert exact(shares["overflow"], found.share("overflow"), abs_tol=1e-5)
     assert exact(shares["zero"], found.share("zero"), abs_tol=1e-5)

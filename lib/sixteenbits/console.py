@@ -15,7 +15,7 @@ import ipywidgets
 import numpy as np
 import torch
 from IPython import get_ipython
-from IPython.display import HTML, clear_output, display
+from IPython.display import Markdown, clear_output, display
 
 from sixteenbits.expression import ExpressionError, evaluate, is_usable
 from sixteenbits.figures_range import SHOWN, placed
@@ -28,15 +28,15 @@ from sixteenbits.tensors import survey, values
 STATIC = "SIXTEENBITS_STATIC"
 AT_MOST = 2**22  # values that are surveyed; of a larger tensor a sample is
 
-_LIVE = """<p>Behind this page there is no kernel, so here are examples in the place of your own tensor. To look at your
+_LIVE = """Behind this page there is no kernel, so here are examples in the place of your own tensor. To look at your
 own, run this chapter: on Colab with the rocket button at the top, or in Jupyter on your machine. Then a console for an
-expression, a file or a network stands here.</p>"""
+expression, a file or a network stands here."""
 
 
 def range_console(examples: Mapping[str, Any], formats: Iterable[Format | str] = SHOWN) -> Any:
     """A `RangeConsole` with these examples; while the book is built, the examples as a chart that stays explorable."""
     if os.environ.get(STATIC):
-        display(HTML(_LIVE))
+        display(Markdown(_LIVE))
         return placed(examples, formats)
     return RangeConsole(examples, formats)
 

@@ -22,7 +22,7 @@ from sixteenbits.tensors import error_by_binade, histogram, overflow_limit
 SHOWN = ("fp32", "tf32", "fp16", "bf16", "fp8_e5m2", "fp8_e4m3fn")
 
 #: What becomes of a number, in the explorer: kind -> label. Drawn in this order, from small to large numbers.
-KINDS = {"zero": "become zero", "subnormal": "become subnormal", "normal": "stay normal", "overflow": "overflow"}
+KINDS = {"zero": "become zero", "subnormal": "subnormal", "normal": "normal", "overflow": "overflow"}
 
 #: None of them is a format's color. At least 3:1 on the white and on the dark page.
 KIND_COLORS = {"zero": "#c0392b", "subnormal": "#b8860b", "normal": "#5b7fb5", "overflow": "#8e5bd0"}
@@ -148,7 +148,7 @@ def placed(tensors: Mapping[str, Any], formats: Iterable[Format | str] = SHOWN, 
                      bind=alt.binding_select(options=[f.title for f in formats], name="Format "))
     shift = alt.param(name="shift", value=0,
                       bind=alt.binding_range(min=-28, max=28, step=1, name="Times 2 to the power "))
-    limits = alt.param(name="limits", expr=f"({json.dumps({f.title: _limits(f) for f in formats})})[rule]")
+    edges = alt.param(name="limits", expr=f"({json.dumps({f.title: limits(f) for f in formats})})[rule]")
     here = alt.Chart(alt.Data(values=rows)).transform_filter("datum.tensor == tensor").transform_calculate(
         at="datum.exponent + shift", kind=_kind_expression())
     bars = here.transform_filter("isValid(datum.exponent)").transform_aggregate(
@@ -162,7 +162,7 @@ def placed(tensors: Mapping[str, Any], formats: Iterable[Format | str] = SHOWN, 
         color=_kind_color(),
         tooltip=[alt.Tooltip("at:Q", title="from 2^"), alt.Tooltip("share:Q", format=".3%"), alt.Tooltip("kind:N")],
     )
-    return (_regions(low, high) + bars + _readout(here)).add_params(chosen, rule, shift, limits).properties(
+    return (_regions(low, high) + bars + _readout(here)).add_params(chosen, rule, shift, edges).properties(
         width="container", height=260, padding={"top": 46, "left": 5, "right": 5, "bottom": 5},
         description="Histogram of the chosen tensor's magnitudes, colored by what the chosen format makes of them.")
 
@@ -175,10 +175,17 @@ def _shares(name: str, x: Any, cuts: list[float]) -> list[dict]:
                          "share": float(f"{row['count'] / total:.6g}")} for row in rows]
 
 
-def _limits(format: Format) -> dict:
-    """What decides over a binade: exponents below which everything is lost or subnormal, and where overflow begins."""
+def limits(format: Format) -> dict:
+    """What decides over a binade: the exponents below which all is lost or subnormal, and where overflow begins."""
     return {"lost": round(np.log2(format.smallest_subnormal)) - 1, "emin": format.emin, "emax": format.emax,
             "limit": overflow_limit(format) / 2.0**format.emax}
+
+
+def kind_of(exponent: int, part: float, limits: dict) -> str:
+    """What becomes of the numbers in a part of a binade; the chart works out the same by `_kind_expression`."""
+    if exponent > limits["emax"] or (exponent == limits["emax"] and part >= limits["limit"]):
+        return "overflow"
+    return "zero" if exponent < limits["lost"] else "subnormal" if exponent < limits["emin"] else "normal"
 
 
 def _kind_expression() -> str:
