@@ -102,7 +102,7 @@ function explorerView(named, colors, act) {
 
 /** One panel, or two side by side; a panel is made anew when its format changes. */
 function panelColumns(colors, act) {
-  const slots = Object.fromEntries(COLUMNS.map((column) => [column, h("div", { class: "sxb-slot" })]));
+  const slots = Object.fromEntries(COLUMNS.map((column) => [column, h("div", { class: "sxb-slot", hidden: true })]));
   const root = h("div", { class: "sxb-columns" }, Object.values(slots));
   const panels = {};
   let size = null;

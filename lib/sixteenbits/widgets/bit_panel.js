@@ -89,7 +89,7 @@ function bitRows(column, f, act) {
   // One stop of the tab key for all bits: the one that was used last, at first the lowest of the exponent.
   function focus(bit) {
     for (const [b, button] of buttons) button.tabIndex = b === bit ? 0 : -1;
-    buttons.get(bit).focus();
+    if (document.activeElement !== buttons.get(bit)) buttons.get(bit).focus(); // asking costs a layout of the page
   }
   buttons.get(f.mantissa_bits).tabIndex = 0;
   root.addEventListener("keydown", (event) => {

@@ -211,10 +211,10 @@ export function encodeReal(x, f, options = {}) {
   const { rounding = "nearest_even", flushInput = false, flushOutput = false, draw = 0n } = options;
   const { negative } = x;
   if (x.kind === "nan") return encodeNan(f, options);
+  if (flushInput && x.kind === "finite" && x.num !== 0n && log2Floor(x) < f.emin) x = real(negative, 0n);
   if (negative && !f.signed && !(x.kind === "finite" && x.num === 0n)) return encodeNan(f, options);
   if (x.kind === "infinity") return signedCode(beyond(f, options, false), negative, f);
   if (x.num === 0n) return signedCode(0n, negative, f);
-  if (flushInput && f.zero && log2Floor(x) < f.emin) return signedCode(0n, negative, f);
   const at = locate(x, f);
   const up = at.rest !== 0n && GOES_UP[rounding]({ ...at, negative, draw, odd: (at.code & 1n) === 1n });
   let code = up ? at.next : at.code;
