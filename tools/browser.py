@@ -22,6 +22,11 @@ HOW_TO_GET_CHROMIUM = ("no Chromium found, so the pages were not opened: install
                        "or Playwright's own (.venv/bin/playwright install chromium), and run make test again")
 WIDE, NARROW = (1300, 1000), (390, 844)
 SCHEMES = ("light", "dark")
+SETTLING_MS = 400  # the theme waits a little less before it acts on a new size
+UNFOLD = """() => {
+  for (const details of document.querySelectorAll('details')) details.open = true;
+  for (const button of document.querySelectorAll('.toggle-button-hidden')) button.click();
+}"""
 # True once formulas, widgets and charts of the page are drawn. Each part is asked for only where the page has it.
 SETTLED = """() => {
   const all = (selector) => [...document.querySelectorAll(selector)];
@@ -121,8 +126,14 @@ class Visit:
         self.page.set_viewport_size({"width": size[0], "height": size[1]})
         self.page.emulate_media(color_scheme=scheme)
         self.page.wait_for_function("(scheme) => document.documentElement.dataset.theme === scheme", arg=scheme)
-        self.page.wait_for_timeout(400)  # the theme waits that long before it acts on a new size
+        self.page.wait_for_timeout(SETTLING_MS)
         return self.settle()
+
+    def unfold(self) -> Visit:
+        """Open everything that is folded."""
+        self.page.evaluate(UNFOLD)
+        self.page.wait_for_timeout(SETTLING_MS)
+        return self
 
     def _route(self, route: Route) -> None:
         address = route.request.url

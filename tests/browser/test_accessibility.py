@@ -10,10 +10,6 @@ from tools.browser import NARROW, SCHEMES, WIDE
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 KNOWN = tomllib.loads((ROOT / "tests/data/accessibility.toml").read_text(encoding="utf-8")).get("known", [])
 MADE_BY_SPHINX = [Page(name, ROOT / "_config.yml") for name in ("search", "genindex")]
-UNFOLD = """() => {
-  for (const details of document.querySelectorAll('details')) details.open = true;
-  for (const folded of document.querySelectorAll('.toggle-hidden')) folded.classList.remove('toggle-hidden');
-}"""
 # Serious and critical violations; each element with the numbers of the entries of KNOWN that allow it.
 RUN = """(known) => axe.run(document, {resultTypes: ['violations']}).then((results) => results.violations
   .filter((violation) => ['serious', 'critical'].includes(violation.impact))
@@ -25,8 +21,7 @@ RUN = """(known) => axe.run(document, {resultTypes: ['violations']}).then((resul
 
 
 def violations(visit) -> list[dict]:
-    visit.page.evaluate(UNFOLD)
-    visit.page.evaluate(f"() => {{ {AXE.read_text(encoding='utf-8')}; }}")
+    visit.unfold().page.evaluate(f"() => {{ {AXE.read_text(encoding='utf-8')}; }}")
     return visit.page.evaluate(RUN, KNOWN)
 
 

@@ -8,9 +8,6 @@ from bookfiles import pages
 from tools.browser import NARROW, SCHEMES, WIDE, Visit
 
 EVERY_PAGE = pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
-UNFOLD = """() => document.querySelectorAll('details, .toggle-hidden').forEach((folded) => {
-  folded.open = true; folded.classList.remove('toggle-hidden');
-})"""
 # How many formulas, widgets and charts the page has, and how many of each are drawn.
 PARTS = """() => {
   const all = (selector) => [...document.querySelectorAll(selector)];
@@ -36,6 +33,7 @@ TOO_WIDE = """() => [...document.querySelectorAll('body *')].filter((element) =>
   }
   return true;
 }).slice(0, 5).map((element) => element.outerHTML.slice(0, 150))"""
+DRAWING = "(control) => control.closest('.chart').querySelector('svg.marks').innerHTML"
 MOVE = """(control) => {
   if (control.type === 'checkbox' || control.type === 'radio') return control.click();
   if (control.tagName === 'SELECT') control.selectedIndex = (control.selectedIndex + 1) % control.options.length;
@@ -59,8 +57,7 @@ def width_problems(visit: Visit) -> list[str]:
     problems = []
     for size in (WIDE, NARROW):
         for scheme in SCHEMES:
-            visit.look(size, scheme).page.evaluate(UNFOLD)
-            width = visit.page.evaluate("document.documentElement.scrollWidth")
+            width = visit.look(size, scheme).unfold().page.evaluate("document.documentElement.scrollWidth")
             if width > size[0]:
                 problems.append(f"{width} px on a screen of {size[0]}, {scheme}: {visit.page.evaluate(TOO_WIDE)}")
     return problems
@@ -70,11 +67,10 @@ def dead_controls(visit: Visit) -> list[str]:
     """The sliders and menus of charts that change nothing in their chart."""
     dead = []
     for control in visit.page.locator(".vega-bind :is(input, select)").all():
-        drawing = visit.page.locator(".chart", has=control).locator("svg.marks")
-        before = drawing.inner_html()
+        before = control.evaluate(DRAWING)
         control.evaluate(MOVE)
         visit.page.wait_for_timeout(100)
-        if drawing.inner_html() == before:
+        if control.evaluate(DRAWING) == before:
             dead.append(control.get_attribute("name") or control.evaluate("(control) => control.outerHTML"))
     return dead
 
@@ -86,8 +82,7 @@ def tour(chromium, site):
 
     def look(page) -> Seen:
         if page not in seen:
-            visit = Visit.begin(chromium, site).open(page.html)
-            visit.page.evaluate(UNFOLD)
+            visit = Visit.begin(chromium, site).open(page.html).unfold()
             parts, labels = visit.page.evaluate(PARTS), visit.page.evaluate(LABELS)
             dead, wide = dead_controls(visit), width_problems(visit)
             seen[page] = Seen(parts, labels, wide, dead, [*visit.outside, *visit.errors])
@@ -129,8 +124,7 @@ def test_charts_have_words_for_those_who_cannot_see_them(page, tour):
 
 @EVERY_PAGE
 def test_it_is_as_alive_when_opened_from_the_disk(page, visit, tour):
-    seen = visit(page.docname, files=True)
-    seen.page.evaluate(UNFOLD)
+    seen = visit(page.docname, files=True).unfold()
     parts = seen.page.evaluate(PARTS)
     all_is_drawn(parts)
     assert parts == tour(page).parts
