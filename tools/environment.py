@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 NODE_MODULES = ROOT / "node_modules"
+UNUSABLE = {":", "$"}
 PIP_PLACES = ("PIP_TARGET", "PIP_PREFIX", "PIP_USER")
 
 
@@ -53,8 +54,9 @@ def make_venv() -> None:
         shutil.rmtree(VENV)
     stamp.unlink(missing_ok=True)
     if not VENV.exists():
+        if held := UNUSABLE & set(str(ROOT)):
+            sys.exit(f"venv and setuptools cannot work in a path that holds {' '.join(held)}: move the folder {ROOT}")
         print(f"Making .venv with Python {sys.version.split()[0]}", flush=True)
-        # A relative path: venv refuses an absolute one that holds a colon.
         run([sys.executable, "-m", "venv", ".venv"])
     print("Installing what requirements.txt pins (minutes the first time, most of them for PyTorch)", flush=True)
     pip = [PYTHON, "-m", "pip", "install", "--no-compile", "--disable-pip-version-check", "--quiet"]
