@@ -5,6 +5,8 @@ import { brief, powerOfTwo, rounded, shorten } from "./decimal.js";
 import { binOf, gaps } from "./neighborhood.js";
 import { exact, fields, kind, log2Floor, neighbor } from "./numerics.js";
 
+const DIGITS = 24; // characters of a value: enough to tell the neighbors of FP64 apart
+
 /** "16 bits: 1 + 5 + 10". */
 export const split = (f) => `${f.bits} bits: ${f.signed ? "1 + " : ""}${f.exponent_bits} + ${f.mantissa_bits}`;
 
@@ -62,7 +64,7 @@ export function neighborSentence(code, f) {
   const side = (direction, name, gap) => {
     const next = neighbor(code, direction, f);
     if (next === code) return `nothing ${name}`;
-    const value = kind(next, f) === "infinity" ? "infinity" : brief(exact(next, f), 16);
+    const value = kind(next, f) === "infinity" ? "infinity" : brief(exact(next, f), DIGITS);
     return `${name} ${value}${gap ? ` (gap ${gapText(gap)})` : ""}`;
   };
   return `Neighbors: ${side(-1, "below", distance.below)}, ${side(1, "above", distance.above)}.`;
@@ -79,12 +81,11 @@ export function binSentence(code, f) {
   const what = kind(code, f);
   if (what === "nan") return "NaN is not a number: it has no place on the line, and no neighbors.";
   const { low, high, lowIn, highIn } = binOf(code, f);
-  const n = (x) => brief(x, 20);
+  const n = (x) => brief(x, DIGITS);
   const to =
     { infinity: (code & f.sign_bit) === 0n ? "infinity" : "minus infinity", zero: "zero" }[what] ?? "this value";
-  const apart = ", that number itself not included";
-  if (!high) return `Everything from ${n(low)} up rounds to ${to}${lowIn ? "" : apart}.`;
-  if (!low) return `Everything from ${n(high)} down rounds to ${to}${highIn ? "" : apart}.`;
+  if (!high) return `Everything ${lowIn ? `from ${n(low)} up` : `above ${n(low)}`} rounds to ${to}.`;
+  if (!low) return `Everything ${highIn ? `from ${n(high)} down` : `below ${n(high)}`} rounds to ${to}.`;
   const last = `the last bit is ${code & 1n}, and ties go to the even code`;
   if (lowIn !== highIn) return `Everything between ${n(low)} and ${n(high)} rounds to ${to}.`;
   return lowIn
@@ -95,5 +96,5 @@ export function binSentence(code, f) {
 /** A column for screen readers: format, value, code. */
 export function describeAloud(state, column) {
   const code = codeIn(state, column);
-  return `${state[column].title} ${brief(exact(code, state[column]), 24)}, ${hex(code, state[column])}`;
+  return `${state[column].title} ${brief(exact(code, state[column]), DIGITS)}, ${hex(code, state[column])}`;
 }

@@ -57,7 +57,7 @@ export function formatChoice({ id, label, named, none, choose }) {
     named.map((f) => option(f.name, f.title)),
     option("own", "Own format…"),
   );
-  const own = ownEditor(id, `Own format (${label.toLowerCase()})`, choose);
+  const own = ownEditor(id, none ? `Own format: ${label.toLowerCase()}` : "Own format", choose);
   let current = null;
   select.addEventListener("change", () => {
     if (select.value === "own") choose(describe(ownFrom(current)));

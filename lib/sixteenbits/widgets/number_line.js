@@ -74,14 +74,15 @@ function binMarks({ low, high, lowIn, highIn }, toPixel, width) {
 /** The value's own label and its neighbors', moved to a second row where they would touch. */
 function labels(points, f, width) {
   const room = Math.min(Math.max(Math.floor(width / 3 / CHARACTER) - 2, 9), 20); // characters
-  const text = ({ code }) =>
-    kind(code, f) === "infinity" ? (code & f.sign_bit ? "−∞" : "∞") : brief(exact(code, f), room);
+  const own = labelOf(points.find(({ offset }) => offset === 0).code, f, room);
   const boxes = points
     .filter(({ offset }) => Math.abs(offset) <= 1)
-    .map((point) => {
-      const label = text(point);
+    .map(({ offset, px, code }) => {
+      const digits = labelOf(code, f, room);
+      // Cut short, the digits of FP64 are the same on all sides.
+      const label = offset && digits === own ? (offset < 0 ? "−1 ulp" : "+1 ulp") : digits;
       const half = (label.length * CHARACTER) / 2;
-      return { ...point, label, half, middle: Math.min(Math.max(point.px, half + 2), width - half - 2) };
+      return { offset, label, half, middle: Math.min(Math.max(px, half + 2), width - half - 2) };
     });
   const here = boxes.find(({ offset }) => offset === 0);
   return boxes.map((box) => {
@@ -94,6 +95,11 @@ function labels(points, f, width) {
       text: box.label,
     });
   });
+}
+
+function labelOf(code, f, room) {
+  if (kind(code, f) === "infinity") return code & f.sign_bit ? "−∞" : "∞";
+  return brief(exact(code, f), room);
 }
 
 /** The gaps to both neighbors, as a draughtsman marks a length. */
