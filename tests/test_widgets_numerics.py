@@ -211,7 +211,8 @@ def test_texts_are_rounded_once(node):
 
 
 def test_wrong_texts(node):
-    wrong = ["", "abc", "-", "1e", "0x", "1//3", "1/0", "0^-1", "1e20001", "2^99999", "1 2", "--1", "12345^19999", "1^2^3"]
+    wrong = ["", "abc", "-", "1e", "0x", "1//3", "1/0", "0^-1", "1e20001", "2^99999", "1 2", "--1", "1^2^3",
+             "12345^19999"]
     [messages] = node([{"do": "complaints", "texts": wrong}])
     for text, message in zip(wrong, messages, strict=True):
         assert message, f"{text!r} was read as a number"
