@@ -10,6 +10,7 @@ in _build/prove.json: a run that was stopped goes on where it was, unless the co
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import json
 import multiprocessing
@@ -31,7 +32,7 @@ from sixteenbits.formats import FORMATS
 ROOT = Path(__file__).resolve().parents[1]
 STATE = ROOT / "_build" / "prove.json"
 PROVED = ["fp16", "bf16", "fp8_e4m3fn", "fp8_e5m2", "fp4_e2m1fn"]
-SLICES, SLICE = 256, 1 << 24  # 256 * 2**24 = 2**32 inputs
+SLICES, SLICE, BLOCK = 256, 1 << 24, 1 << 18  # 256 * 2**24 = 2**32 inputs, in blocks that fit into the cache
 VERSIONS = {"torch": torch.__version__, "ml_dtypes": ml_dtypes.__version__, "numpy": np.__version__,
             "numba": numba.__version__}
 
@@ -64,7 +65,7 @@ class Proof:
         with np.errstate(invalid="ignore"):  # signaling NaNs
             return codes.view(getattr(ml_dtypes, format.dtype)).astype(np.float32)
 
-    @property
+    @functools.cached_property
     def overflow(self) -> str:
         """The library's rule for what is too large, found by asking it what becomes of infinity."""
         worth = self.values()[self.cast(np.array([np.inf], np.float32))[0]]
@@ -88,24 +89,31 @@ def compare(task: tuple[Proof, int]) -> tuple[Proof, int, dict]:
     """Counts over one slice of the inputs, and the first that differ."""
     proof, number = task
     torch.set_num_threads(1)
-    format = FORMATS[proof.format]
-    bits = np.arange(number * SLICE, (number + 1) * SLICE, dtype=np.uint32)
-    x = bits.view(np.float32)
-    nan = np.isnan(x)
-    codes, got = proof.cast(x), round_to(x, format, overflow=proof.overflow, nan=0.0)
-    wanted = proof.values()[codes]
+    peer_values, total, first = proof.values(), Counter(), []
+    for start in range(number * SLICE, (number + 1) * SLICE, BLOCK):
+        bits = np.arange(start, start + BLOCK, dtype=np.uint32)
+        counts, wrong = compare_block(proof, bits, peer_values)
+        total.update(counts)
+        first += [hex(b) for b in bits[wrong][:3].tolist()]
+    return proof, number, dict(total) | {"first": first[:3]}
+
+
+def compare_block(proof: Proof, bits: np.ndarray, peer_values: np.ndarray) -> tuple[dict, np.ndarray]:
+    x, format = bits.view(np.float32), FORMATS[proof.format]
+    nan, codes, got = np.isnan(x), proof.cast(x), round_to(x, format, overflow=proof.overflow, nan=0.0)
+    wanted = peer_values[codes]
     any_nan = np.isnan(got) & np.isnan(wanted) if format.has_nan else nan  # sign and payload of a NaN are free
     same = (got.view(np.uint32) == wanted.view(np.uint32)) | any_nan
     same_code = (encode(x, format, overflow=proof.overflow, nan=0.0) == codes) | any_nan
     size, finite = np.abs(x), np.isfinite(x)
-    counts = {
-        "inputs": SLICE, "NaN": nan, "infinite": np.isinf(x), "already exact": (got == x) & finite,
-        "rounded": (got != x) & finite, "beyond the largest value": finite & (size > format.max),
+    where = {
+        "NaN": nan, "infinite": np.isinf(x), "already exact": (got == x) & finite, "rounded": (got != x) & finite,
+        "beyond the largest value": finite & (size > format.max),
         "below the smallest normal": (size < format.smallest_normal) & (size > 0), "to zero": (got == 0) & (size > 0),
         "values that differ": ~same, "codes that differ": ~same_code,
     }
-    counts = {name: int(np.sum(where)) for name, where in counts.items()}
-    return proof, number, counts | {"first": [hex(b) for b in bits[~(same & same_code)][:3].tolist()]}
+    counts = {name: int(np.count_nonzero(chosen)) for name, chosen in where.items()}
+    return {"inputs": bits.size} | counts, ~(same & same_code)
 
 
 # -- what was finished -------------------------------------------------------------------------------------------------

@@ -202,7 +202,7 @@ def _frames(x: np.ndarray, how: How) -> list:
     smallest value stay tiny, finite ones far above the largest stay finite.
     """
     format, size = how.format, np.abs(x)
-    if format.emin > 1:
+    if format.emin > 0:
         cases = [(np.ones(x.shape, bool), -format.emin)]
     elif format.emax < -900:
         cases = [(np.ones(x.shape, bool), -format.emax)]
@@ -210,7 +210,7 @@ def _frames(x: np.ndarray, how: How) -> list:
         cases = [(size < 2.0**-900, 128), (size > 2.0**900, -128), (np.ones(x.shape, bool), 0)]
     frames = []
     for chosen, shift in cases:
-        with np.errstate(over="ignore", under="ignore"):
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             moved = np.ldexp(x, shift)
         moved = np.where((size > 0) & (np.abs(moved) < 2.0**-960), np.copysign(2.0**-960, x), moved)
         moved = np.where(np.isinf(moved) & np.isfinite(x), np.copysign(np.finfo(np.float64).max, x), moved)
