@@ -89,7 +89,7 @@ def _kahan(ops, add):
     number = ops.uint64
 
     def run(x, key, index, grid):
-        total, carry = x[0], x[0] * grid.zero  # a zero; NaN for what is not finite
+        total, carry = x[0], x[0] - x[0]  # a zero; NaN for what is not finite
         for i in range(1, len(x)):
             at = index + number(4 * i)
             term = add(x[i], -carry, key, at, grid)
