@@ -55,9 +55,8 @@ function bands(state, values, px, width, id) {
 }
 
 /** Between two values under stochastic rounding: from the color of one to that of the other. */
-function blend({ code, other }, f, size, id) {
-  const inward = (code & f.sign_bit) !== 0n;
-  const [left, right] = inward ? [code, other] : [other, code];
+function blend({ low, code, other }, f, size, id) {
+  const [left, right] = low.negative ? [code, other] : [other, code];
   const stop = (offset, c) => svg("stop", { offset, class: `sxb-stop-${shade(c, f)}` });
   const gradient = svg("linearGradient", { id }, stop("0%", left), stop("100%", right));
   return [svg("defs", null, gradient), svg("rect", { ...size, fill: `url(#${id})` })];

@@ -102,7 +102,7 @@ export function drawPanel(act) {
       root.hidden = x.kind !== "finite";
       button.disabled = there.other === null;
       reset.hidden = !draws;
-      const lowFirst = (c) => ((there.code & f.sign_bit) === 0n ? c : [...c].reverse());
+      const lowFirst = (c) => (x.negative ? [...c].reverse() : c);
       const values = lowFirst([there.other ?? there.code, there.code]).map((code) => show(code, f, 12));
       const shares = lowFirst([complement(there.chance), there.chance]);
       chances.draw(values, shares.map(percentOf), shares.map(toFloat), there.other === null);

@@ -5,9 +5,10 @@
 //   number, x        the number to round, as text and as a Real
 //   low, exp         the window on the line: from low, a Real, 8 · 2**exp wide
 //   zoom             how many times wider than 8 gaps the window is meant to be, as a power of two
-//   draws, ups       of how many stochastic roundings how many went up; draw i takes random64(seed, i)
+//   draws, ups       of how many stochastic roundings how many went up; draw i takes random64At(seed, i)
 
 import { exactText, readNumber } from "./decimal.js";
+import { random64At } from "./draws.js";
 import {
   ROUNDINGS,
   absolute,
@@ -40,15 +41,7 @@ const ZERO = real(false, 0n);
 
 // -- where numbers go ------------------------------------------------------------------------------------------------
 
-const MASK = (1n << 64n) - 1n;
-
-/** Number `index` of the random numbers of `codec.round_to` with rng=key: splitmix64, 64 bits as a BigInt. */
-export function random64(key, index) {
-  let z = (index * 0x9e3779b97f4a7c15n + key) & MASK;
-  z = ((z ^ (z >> 30n)) * 0xbf58476d1ce4e5b9n) & MASK;
-  z = ((z ^ (z >> 27n)) * 0x94d049bb133111ebn) & MASK;
-  return z ^ (z >> 31n);
-}
+const ALL_ONES = (1n << 64n) - 1n;
 
 const roundWith = (x, f, rounding, overflow, draw = 0n) => encodeReal(x, f, { rounding, overflow, draw, nan: 0 });
 
@@ -58,7 +51,7 @@ const roundWith = (x, f, rounding, overflow, draw = 0n) => encodeReal(x, f, { ro
  */
 export function outcome(x, f, rounding, overflow) {
   const code = roundWith(x, f, rounding, overflow);
-  const other = rounding === "stochastic" ? roundWith(x, f, rounding, overflow, MASK) : code;
+  const other = rounding === "stochastic" ? roundWith(x, f, rounding, overflow, ALL_ONES) : code;
   if (other === code) return { code, other: null, chance: real(false, 1n) };
   const { rest, whole } = locate(absolute(x), f);
   return { code, other, chance: real(false, rest, whole) };
@@ -190,7 +183,7 @@ const withNumber = (state, x) => ({ ...state, x, number: exactText(x), draws: 0,
 function fit(state) {
   const { x, format, zoom } = state;
   if (x.kind !== "finite") return { ...state, low: ZERO, exp: 0 };
-  const exp = log2Floor(gapAt(x, format)) + zoom;
+  const exp = Math.min(log2Floor(gapAt(x, format)) + zoom, format.emax);
   return { ...state, exp, low: around(x, exp) };
 }
 
@@ -281,6 +274,7 @@ export function zoomBy(state, n) {
   const zoom = clampZoom(state.zoom + n);
   if (zoom === state.zoom || state.x.kind !== "finite") return state;
   const exp = state.exp + n;
+  if (exp > state.format.emax) return state; // the whole format is in view
   const part = Math.max(0.1, Math.min(0.9, placeIn(state, state.x)));
   const left = multiplyPart(real(false, 1n, 1n, exp + WINDOW), part);
   const low = multipleBelow(subtract(state.x, left), real(false, 1n, 1n, exp - 4));
@@ -310,7 +304,7 @@ export function drawMore(state, count = 100) {
   const { code } = outcome(x, format, "stochastic", overflow);
   let ups = state.ups;
   for (let i = draws; i < draws + count; i += 1) {
-    const draw = random64(BigInt(seed), BigInt(i));
+    const draw = random64At(BigInt(seed), BigInt(i));
     if (roundWith(x, format, "stochastic", overflow, draw) === code) ups += 1;
   }
   return { ...state, draws: draws + count, ups };

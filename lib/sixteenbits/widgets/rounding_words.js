@@ -13,11 +13,17 @@ export const MODE_NAMES = {
   stochastic: "stochastic",
 };
 
-/** A value as it is shown: "0.3125", "−0", "∞", "NaN". */
+/** A value as it is shown: "0.3125", "−0", "∞", "NaN"; with digits enough to tell it from its neighbors. */
 export function show(code, f, characters = 14) {
-  const text = brief(exact(code, f), characters);
+  const text = brief(exact(code, f), Math.max(characters, Math.ceil(f.mantissa_bits / 3.32) + 8));
   return { nan: "NaN", inf: "∞", "-inf": "−∞" }[text] ?? text.replaceAll("-", "−");
 }
+
+/** The mode as an adverb: "rounded …". */
+const roundedHow = (rounding) => (rounding === "stochastic" ? "stochastically" : MODE_NAMES[rounding]);
+
+/** The text of the number that is held, for a sentence. */
+const nameOfNumber = (state) => shorten(state.number, 24).replaceAll("-", "−").replace("inf", "∞").replace("nan", "NaN");
 
 export const hexOf = (code, f) => "0x" + code.toString(16).padStart(Math.ceil(f.bits / 4), "0");
 
@@ -49,13 +55,13 @@ export function sayMove(x, { code, other }, f) {
 /** In a sentence or two: what lies around x, and what kind of case this is. */
 export function saySituation(state) {
   const { x, format: f, rounding, overflow } = state;
-  const name = shorten(state.number, 24).replaceAll("-", "−");
+  const name = nameOfNumber(state);
   const is = situation(x, f);
   const [below, above] = ["toward_negative", "toward_positive"].map((mode) => outcome(x, f, mode, "saturate").code);
   const value = (code) => show(code, f, 18);
   switch (is) {
     case "special":
-      return `${name === "nan" ? "NaN" : name} has no place on a line. No mode decides what becomes of it; the format and the overflow rule do.`;
+      return `${name} has no place on a line. The format and the overflow rule say what becomes of it, in every mode.`;
     case "foreign":
       return `${f.title} has no sign bit, so no negative number.`;
     case "exact":
@@ -95,9 +101,9 @@ function sayOverflow(x, f, name, rounding, overflow) {
   const start = `${name} is beyond ${largest}, the largest value of ${f.title}${x.negative ? " on this side" : ""}.`;
   if (overflow === "saturate") return `${start} Saturating conversion stops there.`;
   if (other !== null) return `${start} It overflows with a chance of ${percentOf(chance)}.`;
-  if (!stays) return `${start} ${MODE_NAMES[rounding][0].toUpperCase()}${MODE_NAMES[rounding].slice(1)}, it overflows.`;
+  if (!stays) return `${start} Rounded ${roundedHow(rounding)}, it overflows.`;
   const has = f.infinity_code ?? f.nan_code;
-  return has === null ? `${start} The format has no code for infinity or NaN.` : `${start} Rounded ${MODE_NAMES[rounding]}, it stops there.`;
+  return has === null ? `${start} The format has no code for infinity or NaN.` : `${start} Rounded ${roundedHow(rounding)}, it becomes that.`;
 }
 
 /** The three answers to an overflow: [{ key, title, text, own, same }]. */
@@ -123,8 +129,8 @@ export function overflows(state) {
 /** What a screen reader is told after each change. */
 export function sayAloud(state) {
   const { x, format, rounding, overflow } = state;
-  const name = shorten(state.number, 24);
+  const name = nameOfNumber(state);
   const tie = situation(x, format) === "tie" ? ", a tie" : "";
   const target = sayTarget(outcome(x, format, rounding, overflow), format, 18);
-  return `${name}${tie}, rounded ${MODE_NAMES[rounding]} in ${format.title}: ${target}`;
+  return `${name}${tie}, rounded ${roundedHow(rounding)} in ${format.title}: ${target}`;
 }
