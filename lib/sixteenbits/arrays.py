@@ -141,7 +141,7 @@ def keep_value(y: Any, narrow: Callable) -> Any:
     lost = (result.astype(y.dtype) if isinstance(y, np.ndarray) else result.to(y.dtype)) != y
     if (lost & (y == y)).any():
         raise OverflowError(f"a result, for example {float(y[lost & (y == y)].reshape(-1)[0])!r}, does not fit the "
-                            f"input's dtype {result.dtype}: convert the input to float32 first")
+                            f"input's dtype {result.dtype}: convert the input to {str(y.dtype).removeprefix('torch.')} first")
     return result
 
 
