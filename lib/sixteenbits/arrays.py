@@ -140,8 +140,9 @@ def keep_value(y: Any, narrow: Callable) -> Any:
         return result
     lost = (result.astype(y.dtype) if isinstance(y, np.ndarray) else result.to(y.dtype)) != y
     if (lost & (y == y)).any():
-        raise OverflowError(f"a result, for example {float(y[lost & (y == y)].reshape(-1)[0])!r}, does not fit the "
-                            f"input's dtype {result.dtype}: convert the input to {str(y.dtype).removeprefix('torch.')} first")
+        example, wider = float(y[lost & (y == y)].reshape(-1)[0]), str(y.dtype).removeprefix("torch.")
+        raise OverflowError(f"a result, for example {example!r}, does not fit the input's dtype {result.dtype}: "
+                            f"convert the input to {wider} first")
     return result
 
 
