@@ -22,6 +22,7 @@ HOW_TO_GET_CHROMIUM = ("no Chromium found, so the pages were not opened: install
                        "or Playwright's own (.venv/bin/playwright install chromium), and run make test again")
 WIDE, NARROW = (1300, 1000), (390, 844)
 SCHEMES = ("light", "dark")
+DRAWING_MS = 100  # what is drawn may ask for a font more, or fail
 SETTLING_MS = 400  # the theme waits a little less before it acts on a new size
 UNFOLD = """() => {
   for (const details of document.querySelectorAll('details')) details.open = true;
@@ -35,7 +36,8 @@ SETTLED = """() => {
     .every((script) => script.parentElement.querySelector('.jupyter-widgets'));
   const charts = all('script[type="application/vnd.vegalite+json"]')
     .every((script) => script.parentElement.querySelector('svg.marks'));
-  return document.readyState === 'complete' && math && widgets && charts;
+  const files = document.readyState === 'complete' && document.fonts.status === 'loaded';
+  return files && math && widgets && charts;
 }"""
 
 
@@ -112,13 +114,13 @@ class Visit:
         self.page.goto(f"{self.base}/{path}", wait_until="load")
         return self.settle()
 
-    def settle(self, timeout_s: float = 20) -> Visit:
-        """Wait until formulas, widgets and charts are drawn and nothing more is fetched."""
+    def settle(self, timeout_s: float = 60) -> Visit:
+        """Wait until formulas, widgets and charts are drawn and every font that they ask for is there."""
         try:
             self.page.wait_for_function(SETTLED, timeout=timeout_s * 1000)
         except PlaywrightTimeout:
             self.errors.append(f"after {timeout_s} s not every formula, widget and chart is drawn")
-        self.page.wait_for_load_state("networkidle")
+        self.page.wait_for_timeout(DRAWING_MS)
         return self
 
     def look(self, size: tuple[int, int] = WIDE, scheme: str = "light") -> Visit:
