@@ -470,6 +470,11 @@ def test_equal_elements_have_no_norm_to_divide_by():
     assert (arithmetic.rms_norm(np.zeros((2, 16)), "fp16") == 0).all()
 
 
+def test_failed_rows_are_loud_or_silent():
+    result = [[1.0, 0.0], [math.nan, 0.0], [0.5, 0.0], [math.inf, 0.0]]
+    assert arithmetic.failed_rows(result, [[1.0, 0.05]] * 4) == {"NaN": 0.5, "silent": 0.25}
+
+
 def test_a_wide_accumulator_saves_the_mean():
     x = np.full((1, 4096), 100.0)
     assert arithmetic.variance(x, "fp16", "stable") != 0  # the sum overflows

@@ -77,6 +77,19 @@ def _start(function: str, form: str, x, format, accumulator, order) -> tuple[Mac
     return machine, machine.hold(accumulate.values(x))
 
 
+def failed_rows(result, exact, tolerance: float = 0.1) -> dict[str, float]:
+    """Which share of the rows of a result, shape (..., n), is useless, and whether one would notice.
+
+    Returns:
+        "NaN": rows with NaN or infinity. "silent": rows without, in which some element is off by more than `tolerance`.
+    """
+    result, exact = np.asarray(result), np.asarray(exact)
+    loud = ~np.isfinite(result).all(axis=-1)
+    with np.errstate(invalid="ignore"):
+        silent = ~loud & (np.abs(result - exact) > tolerance).any(axis=-1)
+    return {"NaN": float(loud.mean()), "silent": float(silent.mean())}
+
+
 # -- exponentials ------------------------------------------------------------------------------------------------------
 
 

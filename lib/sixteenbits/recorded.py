@@ -102,6 +102,20 @@ def watch(model: nn.Module) -> tuple[dict[str, torch.Tensor], list]:
     return outputs, [layer.register_forward_hook(hook(name)) for name, layer in leaves]
 
 
+def layer_inputs(model: nn.Module, x: torch.Tensor, *types: type) -> dict[str, torch.Tensor]:
+    """What arrives at each layer of the given types when the model sees x: layer name -> tensor."""
+    inputs, hooks = {}, []
+    for name, layer in model.named_modules():
+        if isinstance(layer, types):
+            hooks.append(layer.register_forward_pre_hook(
+                lambda layer, args, name=name: inputs.__setitem__(name, args[0].detach())))
+    with torch.no_grad():
+        model(x)
+    for hook in hooks:
+        hook.remove()
+    return inputs
+
+
 def by_role(model: nn.Module, adam: torch.optim.Adam, outputs: dict, before: torch.Tensor) -> dict[str, torch.Tensor]:
     """Role -> all its values after a step, in one flat tensor."""
     softmax = [y for name, y in outputs.items() if name.endswith("softmax")]
