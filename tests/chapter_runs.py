@@ -23,8 +23,9 @@ def run_under_nbval(python: Path | str, notebook: Path, *options: str) -> subpro
 
     command = [python, "-m", "pytest", "-c", DATA / "nbval.ini", "-p", "nbval.plugin", "-p", "no:cacheprovider",
                "--nbval-sanitize-with", DATA / "nbval_sanitize.cfg", *options, notebook]
-    environment = {**os.environ, **KERNEL_ENVIRONMENT, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "",
-                   "PYTHONDONTWRITEBYTECODE": "1"}
+    # SIXTEENBITS_STATIC is empty: as for a reader with a kernel, whose consoles are live.
+    environment = {**os.environ, **KERNEL_ENVIRONMENT, "SIXTEENBITS_STATIC": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+                   "PYTEST_ADDOPTS": "", "PYTHONDONTWRITEBYTECODE": "1"}
     environment.pop("PYTEST_XDIST_WORKER", None)
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 

@@ -71,6 +71,11 @@ def test_every_module_of_the_library_imports(colab):
         " if not m.name.endswith('__main__')]")
 
 
+def test_the_console_answers_with_the_ipywidgets_of_colab(colab):
+    run(colab, "-m", "pytest", "-q", "--noconftest", "-p", "no:cacheprovider", "--override-ini=filterwarnings=default",
+        "tests/test_console.py")
+
+
 @EVERY_CHAPTER
 def test_nbval(chapter, colab):
     # The warnings of Colab's versions are not ours to mend.

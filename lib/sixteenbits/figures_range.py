@@ -22,7 +22,7 @@ from sixteenbits.tensors import error_by_binade, histogram, overflow_limit
 SHOWN = ("fp32", "tf32", "fp16", "bf16", "fp8_e5m2", "fp8_e4m3fn")
 
 #: What becomes of a number, in the explorer: kind -> label. Drawn in this order, from small to large numbers.
-KINDS = {"zero": "become zero", "subnormal": "subnormal", "normal": "normal", "overflow": "overflow"}
+KINDS = {"zero": "to zero", "subnormal": "subnormal", "normal": "normal", "overflow": "overflow"}
 
 #: None of them is a format's color. At least 3:1 on the white and on the dark page.
 KIND_COLORS = {"zero": "#c0392b", "subnormal": "#b8860b", "normal": "#5b7fb5", "overflow": "#8e5bd0"}
