@@ -51,7 +51,7 @@ class VegaLite:
         spec = json.loads(data.content) if isinstance(data.content, str) else data.content
         text = spec.get("description")
         if not text:
-            where = (renderer.renderer.document["source"], data.line)
+            where = f"{renderer.renderer.document['source']}:{data.line}"
             logger.warning("a chart has no alternative text: give it .properties(description=...)", location=where)
         for name in VEGA_FILES:
             renderer.add_js_file(f"vega_{name}", f"vendor/{name}", {})

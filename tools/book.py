@@ -27,6 +27,7 @@ CHAPTERS = "chapters"
 FRAME = ("_config.yml", "_toc.yml", "requirements.txt", "package-lock.json", "_ext", "_static", "tools/book.py")
 # How Sphinx says where in a notebook a warning comes from: the cell, counted from 1, times 10000, plus the line.
 NOTEBOOK_LINE = re.compile(rf"{re.escape(str(SOURCE))}/(\S+\.ipynb):(\d+):")
+COLORS = re.compile(r"\x1b\[[0-9;]*m")
 REDIRECT = """\
 <!doctype html>
 <html lang="en">
@@ -118,7 +119,7 @@ def run_sphinx(command: list[str]) -> int:
     streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "encoding": "utf-8", "errors": "replace"}
     with subprocess.Popen(command, cwd=ROOT, **streams) as sphinx:
         for line in sphinx.stderr:
-            print(with_cell(line), end="", file=sys.stderr, flush=True)
+            print(plain(with_cell(line)), end="", file=sys.stderr, flush=True)
     return sphinx.returncode
 
 
@@ -128,6 +129,11 @@ def with_cell(line: str) -> str:
     return named.replace(f"{SOURCE}/", "")
 
 
+def plain(text: str) -> str:
+    """The text without its colors, unless a terminal shows it."""
+    return text if sys.stderr.isatty() else COLORS.sub("", text)
+
+
 def main() -> int:
     """Build the book and say where it is."""
     start = time.monotonic()
@@ -135,7 +141,7 @@ def main() -> int:
     try:
         executed = execute_all(notebooks())
     except ChapterError as error:
-        print(f"\n{error}\n\nThe book was not built: a cell failed.", file=sys.stderr)
+        print(plain(f"\n{error}\n\nThe book was not built: a cell failed."), file=sys.stderr)
         return 1
     print("Pages", flush=True)
     vendor.copy()
