@@ -203,12 +203,12 @@ class RangeConsole(ipywidgets.VBox):
 
     def _complain(self, problem: Exception) -> None:
         self.chart, self.table.value = None, ""
-        self.message.value = f'<p role="alert"><strong>Not shown.</strong> {html.escape(str(problem))}.</p>'
+        self.message.value = f'<p role="alert"><strong>Not shown:</strong> {html.escape(str(problem))}.</p>'
         self._draw()
 
     def _draw(self) -> None:
         with self.picture:
-            clear_output(wait=True)
+            clear_output(wait=self.chart is not None)  # keep the old chart until the new one is there, if there is one
             if self.chart is not None:
                 display(self.chart)
 
