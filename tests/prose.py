@@ -205,17 +205,19 @@ def reference_problems(book: Book, page: Page) -> list[str]:
 
 
 def mention_problems(book: Book, page: Page, figures: int) -> list[str]:
-    """"Chapter 7", "exercise 2.5", "figure 4" in the text, where there is none. `figures`: how many this page shows."""
+    """"Chapter 7", "exercise 25", "figure 4" in the text, where there is none. `figures`: how many this page shows.
+
+    Exercises are numbered through the whole book; 2.5 is the fifth of chapter 2.
+    """
     exercises = {page.number: book.prose[page.name].exercises for page in book.pages if page.number is not None}
     problems = []
     for piece in book.prose[page.name].pieces:
         for match in _MENTION.finditer(piece.text) if piece.kind == "text" else ():
             for number in filter(None, match.groups()[1:]):
                 kind, (first, *rest) = match[1].lower(), map(int, number.split("."))
-                of_chapter, which = (first, rest[0]) if rest else (page.number, first)
                 there = {
                     "chapter": not rest and first in exercises,
-                    "exercise": which <= exercises.get(of_chapter, 0),
+                    "exercise": rest[0] <= exercises.get(first, 0) if rest else first <= sum(exercises.values()),
                     "figure": not rest and first <= figures,
                 }[kind]
                 if not there:
