@@ -26,5 +26,5 @@ from sixteenbits.accumulate import (
 from sixteenbits.norms import FORMS, cross_entropy, failed_rows, layer_norm, logsumexp, rms_norm, softmax, variance
 
 __all__ = ["ACCUMULATORS", "FORMS", "FP22", "ORDERS", "Accumulator", "Order", "chunks_of", "cross_entropy", "dot",
-           "exact_dot", "exact_sum", "failed_rows", "layer_norm", "logsumexp", "matmul", "random_walk", "relative_error", "rms_norm",
-           "softmax", "sum", "variance", "worst_case"]
+           "exact_dot", "exact_sum", "failed_rows", "layer_norm", "logsumexp", "matmul", "random_walk",
+           "relative_error", "rms_norm", "softmax", "sum", "variance", "worst_case"]
