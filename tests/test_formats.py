@@ -62,11 +62,16 @@ def test_every_named_format_names_its_source():
     ({"exponent_bits": 5, "mantissa_bits": 0}, "mantissa_bits is 0"),
     ({"exponent_bits": 5, "mantissa_bits": 2, "nan": "fnuz", "signed": False}, "signed is False"),
     ({"exponent_bits": 5, "mantissa_bits": 2, "zero": False}, "zero is False"),
+    ({"exponent_bits": 5, "mantissa_bits": 2, "zero": False, "subnormals": False, "nan": "fnuz"}, "zero is False"),
     ({"exponent_bits": 1, "mantissa_bits": 0, "nan": "fn"}, "no finite number is left"),
 ])
 def test_impossible_descriptions_are_refused_and_the_field_is_named(fields, named):
     with pytest.raises(ValueError, match=named):
         Format("own", **fields)
+
+
+def test_the_code_of_nan_is_a_quiet_one_with_and_without_infinities():
+    assert [Format("own", 4, m, infinities=i).nan_code for m in (1, 3) for i in (True, False)] == [31, 31, 124, 124]
 
 
 def test_constants_beyond_float64_are_refused_not_rounded():

@@ -75,6 +75,8 @@ class Format:
             raise ValueError('mantissa_bits is 0, but nan="ieee" needs a mantissa bit to tell NaN from infinity')
         if self.nan == "fnuz" and not self.signed:
             raise ValueError('signed is False, but nan="fnuz" stores NaN in the code of minus zero')
+        if self.nan == "fnuz" and not self.zero:
+            raise ValueError('zero is False, but nan="fnuz" stores NaN in the code of minus zero')
         if not self.zero and self.subnormals:
             raise ValueError("zero is False, but subnormals needs a zero to count up from: set subnormals=False")
         if self.max_code < (self._first_nonzero_code if self.zero else 0):
@@ -125,7 +127,7 @@ class Format:
         IEEE 754-2019, 6.2.1: the first mantissa bit set means quiet.
         """
         return {
-            "ieee": self.max_code + 1 + 2 ** max(self.mantissa_bits - 1, 0),
+            "ieee": 2**self.magnitude_bits - 2**self.mantissa_bits + 2 ** max(self.mantissa_bits - 1, 0),
             "fn": 2**self.magnitude_bits - 1,
             "fnuz": 2**self.magnitude_bits,
             "none": None,

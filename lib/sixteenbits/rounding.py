@@ -99,7 +99,8 @@ def _round_plain(x, how: How, out=None):
     if not _jumps(format):
         return _run(x, how, out)
     # Between zero and the smallest normal number lies nothing: one grid step, as in a format without mantissa.
-    bare = replace(how, format=replace(format, mantissa_bits=0, nan="none", infinities=False, subnormals=True))
+    nan = "fnuz" if format.nan == "fnuz" else "none"  # has to do with minus zero
+    bare = replace(how, format=replace(format, mantissa_bits=0, nan=nan, infinities=False, subnormals=True))
     full = replace(how, format=replace(format, subnormals=True))
     x = widen(x, np.float64)
     small = np.abs(x) < format.smallest_normal

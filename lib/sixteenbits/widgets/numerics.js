@@ -29,7 +29,7 @@ export function describe(record) {
   const nansAtTop = { ieee: step - 1n, fn: 1n, fnuz: 0n, none: 0n }[nan];
   const maxCode = (1n << BigInt(magnitudeBits)) - 1n - nansAtTop - (infinities ? 1n : 0n);
   const nanCode = {
-    ieee: maxCode + 1n + (1n << BigInt(Math.max(m - 1, 0))),
+    ieee: (1n << BigInt(magnitudeBits)) - step + (1n << BigInt(Math.max(m - 1, 0))),
     fn: (1n << BigInt(magnitudeBits)) - 1n,
     fnuz: 1n << BigInt(magnitudeBits),
     none: null,
