@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+
 from sixteenbits.expression import ExpressionError, evaluate
 
 LAYER = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+
 from sixteenbits.data import batch, python_topics
 from sixteenbits.model import Transformer
 from sixteenbits.recorded import ROLES, record

@@ -8,6 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 import torch
+
 from sixteenbits import tensor_files
 from sixteenbits.tensor_files import READERS, FileError, open_tensors
 

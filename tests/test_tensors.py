@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import torch
+
 from sixteenbits.codec import round_to
 from sixteenbits.formats import FORMATS
 from sixteenbits.tensors import (
