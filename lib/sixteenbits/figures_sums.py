@@ -1,6 +1,6 @@
 """The figures about sums: error and size against the number of terms, and where stochastic sums end.
 
-Lines are medians over the seeds, bands reach from the smallest to the largest. Axes with powers of two hold whole or
+Lines are medians over the seeds, bands hold the middle 80 % of them. Axes with powers of two hold whole or
 broken exponents, drawn on a linear axis and labeled as powers.
 """
 
@@ -16,7 +16,8 @@ from sixteenbits.figures_range import power_axis
 
 #: One dash for each line, in the order of `charts.CATEGORIES`.
 DASHES = ([1, 0], [7, 3], [2, 2], [10, 2, 2, 2], [5, 2], [1, 3])
-LEGEND = alt.Legend(title=None, orient="top", columns=2, symbolSize=500, symbolStrokeWidth=2.5, labelLimit=320)
+LEGEND = alt.Legend(title=None, orient="top", columns=2, symbolType="stroke", symbolSize=400, symbolOpacity=1,
+                    labelLimit=320)
 TERMS = "number of terms (logarithmic, base 2)"
 
 
@@ -30,7 +31,7 @@ def growth(curves: Curves, lengths: Sequence[int], bounds: Curves) -> alt.LayerC
         curves: name -> errors of shape (seeds, lengths), all above zero in the median.
         bounds: name -> values of shape (lengths,); what is 1 or more is left out.
     """
-    rows = [row for name, values in curves.items() for row in _spread(name, values, lengths, np.log2, -40)]
+    rows = [row for name, values in curves.items() for row in _spread(name, values, lengths, np.log2, -32)]
     x = alt.X("x:Q", title=TERMS, axis=power_axis(tickCount=8))
     y = alt.Y("middle:Q", title="error / sum of the sizes (base 2)", axis=power_axis(tickCount=8))
     spoken = "; ".join(f"{name}: median from {_two(v, 0)} to {_two(v, -1)}" for name, v in curves.items())
@@ -45,7 +46,7 @@ def sizes(curves: Curves, lengths: Sequence[int]) -> alt.LayerChart:
     """The sums themselves against the number of terms, on logarithmic axes of base 2; sums have to be positive."""
     rows = [row for name, values in curves.items() for row in _spread(name, values, lengths, np.log2, -40)]
     x = alt.X("x:Q", title=TERMS, axis=power_axis(tickCount=8))
-    y = alt.Y("middle:Q", title="sum (logarithmic, base 2)", axis=power_axis(tickCount=8))
+    y = alt.Y("middle:Q", title="sum (logarithmic, base 2)", axis=power_axis(tickCount=8), scale=alt.Scale(zero=False))
     spoken = "; ".join(f"{name}: {np.median(v[:, -1]):.4g} at {lengths[-1]} terms" for name, v in curves.items())
     return alt.layer(*_lines(rows, list(curves), x, y)).properties(
         width="container", height=320, description=f"Sum against the number of terms. {spoken}.")
@@ -99,9 +100,9 @@ def ends(sums: np.ndarray, marks: Mapping[str, float], title: str) -> alt.LayerC
 
 
 def _spread(name: str, values: np.ndarray, lengths: Sequence[int], scale, least: float) -> list[dict]:
-    """Median, smallest and largest over the seeds, one record a length, none below `least`."""
+    """Median and the ends of the middle 80 % over the seeds, one record a length, none below `least`."""
     with np.errstate(divide="ignore"):
-        found = [np.maximum(scale(f(values, axis=0)), least) for f in (np.median, np.min, np.max)]
+        found = [np.maximum(scale(np.quantile(values, q, axis=0)), least) for q in (0.5, 0.1, 0.9)]
     return [{"name": name, "x": float(np.log2(n)), "middle": float(m), "low": float(lo), "high": float(hi)}
             for n, m, lo, hi in zip(lengths, *found, strict=True)]
 

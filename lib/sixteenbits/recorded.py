@@ -102,6 +102,11 @@ def watch(model: nn.Module) -> tuple[dict[str, torch.Tensor], list]:
     return outputs, [layer.register_forward_hook(hook(name)) for name, layer in leaves]
 
 
+def text(size: int, length: int = 64, seed: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+    """Pieces of the text that the network learns, and what comes after each symbol: two (size, length)."""
+    return batch(python_topics()[0], size, length, torch.Generator().manual_seed(seed))
+
+
 def layer_inputs(model: nn.Module, x: torch.Tensor, *types: type) -> dict[str, torch.Tensor]:
     """What arrives at each layer of the given types when the model sees x: layer name -> tensor."""
     inputs, hooks = {}, []
