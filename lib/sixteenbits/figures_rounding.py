@@ -20,7 +20,7 @@ from sixteenbits.formats import Format, as_format
 #: What happens to the numbers of a bin: neighboring bins of the line take turns. Readable under dark and light ink.
 BINS = ("#8fc7c2", "#b3b7e6")
 BIN_INK = "#14181d"
-LINE_LEGEND = alt.Legend(title=None, symbolType="stroke", symbolSize=400, symbolOpacity=1)
+LINE_LEGEND = alt.Legend(title=None, symbolType="stroke", symbolSize=400, symbolOpacity=1, labelLimit=0, columns=1)
 NEAREST, MEAN, EXACT = charts.CATEGORIES[1], charts.CATEGORIES[0], charts.INK
 
 
@@ -38,7 +38,7 @@ def bins(format: Format | str, roundings: Sequence[str] = ROUNDINGS[:5]) -> alt.
     modes = [name.replace("_", " ") for name in roundings]
     x = alt.X("low:Q", title=f"number before rounding (ticks: {format} values, dots: middles)",
               scale=alt.Scale(domain=[float(values[0]), float(values[-1])], nice=False))
-    y = alt.Y("mode:N", title=None, sort=modes, axis=alt.Axis(domain=False, ticks=False))
+    y = alt.Y("mode:N", title=None, sort=modes, axis=alt.Axis(domain=False, ticks=False, labelLimit=0))
     bars = alt.Chart(alt.Data(values=rows)).mark_bar(height={"band": 0.62}, stroke=charts.PAPER, strokeWidth=1).encode(
         x=x, x2="high:Q", y=y, color=alt.Color("shade:N", scale=alt.Scale(domain=[0, 1], range=BINS), legend=None),
         tooltip=["mode:N", alt.Tooltip("low:Q", title="from"), alt.Tooltip("high:Q", title="to"), "becomes:N"])
@@ -46,14 +46,15 @@ def bins(format: Format | str, roundings: Sequence[str] = ROUNDINGS[:5]) -> alt.
     names = alt.Chart(alt.Data(values=wide)).mark_text(fontSize=11, fontWeight="bold", color=BIN_INK).encode(
         x="middle:Q", y=y, text="becomes:N")
     marks = [{"low": float(v), "mode": mode} for v in values for mode in modes]
-    ticks = alt.Chart(alt.Data(values=marks)).mark_tick(color=BIN_INK, thickness=1.5, size=12, opacity=0.75).encode(
-        x="low:Q", y=y)
-    dots = alt.Chart(alt.Data(values=[{"low": float(m), "mode": mode} for m in middles for mode in modes])).mark_point(
-        size=14, color=BIN_INK, opacity=0.75).encode(x="low:Q", y=y)
+    ticks = alt.Chart(alt.Data(values=marks)).mark_tick(
+        color=charts.INK, thickness=1.5, size=7, opacity=1, yOffset=17).encode(x="low:Q", y=y)
+    between = [{"low": float(m), "mode": mode} for m in middles for mode in modes]
+    dots = alt.Chart(alt.Data(values=between)).mark_point(
+        size=8, color=charts.MUTED, opacity=1, yOffset=17).encode(x="low:Q", y=y)
     return (bars + dots + ticks + names).properties(width="container", height=42 * len(modes), description=(
         f"The number line of {format} from {values[0]:g} to {values[-1]:g}, once for each of {', '.join(modes)}, cut "
-        "into the stretches that go to one value. Nearest: the stretches end at the middles. Toward zero: the stretch of "
-        "zero is twice as long. Toward plus or minus infinity: all stretches lie on one side of their values."))
+        "into the stretches that go to one value. Nearest: the stretches end at the middles. Toward zero: the stretch "
+        "of zero is twice as long. Toward plus or minus infinity: all stretches lie on one side of their values."))
 
 
 def _finite(format: Format) -> np.ndarray:
@@ -110,7 +111,7 @@ def added(a: str, b: str, formats: Iterable[Format | str]) -> alt.LayerChart:
         thickness=1.5, size=14, color=charts.MUTED).encode(x=x, y=y)
     ways = alt.Chart(alt.Data(values=[r for r in rows if r["kind"] == "way"])).mark_rule(
         color=charts.INK, strokeWidth=1.5).encode(x=x, x2="to:Q", y=y)
-    legend = alt.Legend(title=None, orient="top", direction="vertical", symbolSize=110)
+    legend = alt.Legend(title=None, orient="top", direction="vertical", symbolSize=110, labelLimit=0)
     colors = [MEAN, NEAREST, charts.CATEGORIES[2]]
     marks = alt.Chart(alt.Data(values=points)).mark_point(size=110, filled=True, opacity=0.9).encode(
         x=x, y=y, tooltip=["format:N", "kind:N", alt.Tooltip("offset:Q", title="ulps", format=".3f")],

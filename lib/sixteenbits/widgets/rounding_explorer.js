@@ -128,7 +128,7 @@ function linePart(id, act) {
   const visits = PLACES.map((place) => h("button", { type: "button", class: "sxb-quiet", text: place, onclick: () => act((s) => visit(s, place)) }));
   return {
     root: h("div", { class: "sxb-stage" }, slider, sentence, h("div", { class: "sxb-tools" }, TOOLS.map(tool)),
-      h("div", { class: "sxb-visits", role: "group", "aria-label": "Go to" }, h("span", { "aria-hidden": "true", text: "Go to" }), visits), hint),
+      h("div", { class: "sxb-visits", role: "group", "aria-label": "Go to, and zoom" }, h("span", { "aria-hidden": "true", text: "Go to" }), visits, ZOOMS.map(tool)), hint),
     width: () => slider.clientWidth,
     say(state) {
       setText(sentence, saySituation(state));
@@ -173,6 +173,9 @@ const TOOLS = [
   ["halve", "halve", (s) => scaleBy(s, -1)],
   ["double", "double", (s) => scaleBy(s, 1)],
   ["± changes the sign", "±", flipSign],
+];
+
+const ZOOMS = [
   ["zoom in", "zoom in", (s) => zoomBy(s, -1)],
   ["zoom out", "zoom out", (s) => zoomBy(s, 1)],
 ];
