@@ -75,6 +75,13 @@ def drop_scripts(app: Sphinx, page: str, template: str, context: dict, doctree) 
     context["script_files"] = [one for one in scripts if not any(word in describe(one) for word in unwanted)]
 
 
+def search_from_disk(app: Sphinx, page: str, template: str, context: dict, doctree) -> None:
+    """From the disk, search without excerpts: a browser lets no script read the pages that they come from."""
+    if page == "search":
+        body = "if (location.protocol === 'file:') DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;"
+        app.add_js_file(None, body=body)
+
+
 def describe(script) -> str:
     """A script's address and body, in lower case."""
     body = getattr(script, "attributes", {}).get("body") or ""
@@ -104,6 +111,7 @@ def setup(app: Sphinx) -> dict:
     # myst-nb finds such renderers among the entry points of installed packages only; this one belongs to the book.
     render.load_mime_renders = lambda: [VegaLite]
     app.connect("config-inited", add_static_folder)
+    app.connect("html-page-context", search_from_disk)
     app.connect("html-page-context", drop_scripts, priority=950)
     app.connect("build-finished", finish_pages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
