@@ -70,3 +70,13 @@ def test_rounding_error_stays_within_half_a_step_or_one():
         worst[row["rounding"]] = max(worst.get(row["rounding"], 0.0), abs(row["error"]))
     assert worst["nearest even"] == pytest.approx(100 * BF16.unit_roundoff, rel=0.01)
     assert worst["toward zero"] == pytest.approx(100 * BF16.eps, rel=0.01)
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: figures.bit_fields([(FP16, 70000)]), "code is 70000; FP16 has 16 bits: 0 to 0xffff"),
+    (lambda: figures.number_line(FP8_E4M3FN, scale="logarithmic"), "scale is 'logarithmic'; choose one of linear, log"),
+    (lambda: figures.rounding_error(BF16, ["nearest_even"], 2.0, 1.0), "low must be the smaller one"),
+])
+def test_wrong_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

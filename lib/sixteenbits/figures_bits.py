@@ -28,8 +28,14 @@ def bit_fields(codes: Iterable[tuple[Format | str, int]]) -> alt.LayerChart:
 
     Args:
         codes: pairs (format, code), drawn from top to bottom, flush left.
+
+    Raises:
+        ValueError: a code has more bits than its format.
     """
     rows = [(as_format(format), int(code)) for format, code in codes]
+    for format, code in rows:
+        if not 0 <= code < 2**format.bits:
+            raise ValueError(f"code is {code}; {format} has {format.bits} bits: 0 to {2**format.bits - 1:#x}")
     bits = [bit for row, (format, code) in enumerate(rows) for bit in _bits(format, code, row)]
     titles = [{"row": row + 0.25, "text": _code_title(format, code)} for row, (format, code) in enumerate(rows)]
     width = max(bit["right"] for bit in bits)
@@ -80,7 +86,12 @@ def number_line(format: Format | str, scale: str = "linear") -> alt.Chart:
 
     Args:
         scale: "linear", or "log" for a base-2 logarithmic axis.
+
+    Raises:
+        ValueError: another scale, or a format of more than 16 bits.
     """
+    if scale not in ("linear", "log"):
+        raise ValueError(f"scale is {scale!r}; choose one of linear, log")
     format = as_format(format)
     rows = [
         {"value": float(value), "kind": str(kind), "code": f"0x{code:02x}"}
@@ -148,7 +159,12 @@ def rounding_error(format: Format | str, roundings: Sequence[str], low: float, h
         roundings: one to three of `codec.ROUNDINGS`, none of them stochastic.
         low, high: numbers of the format in one binade. The error is linear between neighbors and their midpoints, so
             those points, and the float64 numbers beside them, are enough to draw it.
+
+    Raises:
+        ValueError: low is not below high.
     """
+    if not low < high:
+        raise ValueError(f"low is {low} and high is {high}; low must be the smaller one")
     format = as_format(format)
     nodes = np.arange(low, high + ulp(low, format) / 4, ulp(low, format) / 2)
     points = np.stack([np.nextafter(nodes, -np.inf), nodes, np.nextafter(nodes, np.inf)], axis=1).ravel()[1:-1]
