@@ -10,7 +10,7 @@ help:
 	@echo "make book   build the book into _build/html"
 	@echo "make serve  show it on localhost"
 	@echo "make test   run all tests"
-	@echo "make bench  run the speed tests"
+	@echo "make bench  measure the speed of the library beside others"
 	@echo "make prove  run the long proofs: every input, not a choice of them"
 	@echo "make clean  remove what was built; .venv and node_modules stay"
 	@echo "CONTRIBUTING.md explains the others."
@@ -29,7 +29,7 @@ serve: book
 	@$(RUN) -m tools.serve
 
 bench: env
-	@$(RUN) -m pytest tests/benchmarks $(ARGS)
+	@for script in tests/benchmarks/bench_*.py; do echo "$$script"; $(RUN) $$script $(ARGS) || exit; done
 
 prove: env
 	@$(RUN) -m tests.prove $(ARGS)
