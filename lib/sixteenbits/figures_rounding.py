@@ -13,7 +13,7 @@ import altair as alt
 import numpy as np
 
 from sixteenbits import charts
-from sixteenbits.codec import ROUNDINGS, decimal, round_to, ulp
+from sixteenbits.codec import ROUNDINGS, round_to, ulp
 from sixteenbits.codec import table as code_table
 from sixteenbits.formats import Format, as_format
 
@@ -73,7 +73,7 @@ def _bins(format: Format, rounding: str, values: np.ndarray, middles: np.ndarray
         else:
             shade = int(np.searchsorted(values, goal)) % 2
             rows.append({"mode": rounding.replace("_", " "), "low": low, "high": high, "value": goal, "shade": shade,
-                         "becomes": decimal(goal)})
+                         "becomes": f"{goal:g}"})
     return rows
 
 

@@ -71,7 +71,7 @@ export function overflowPanel(id, act) {
   const note = h("p", { class: "sxb-note" });
   return {
     choice: h("div", { class: "sxb-choice" }, h("label", { for: select.id, text: "Overflow" }), select),
-    root: h("section", { class: "sxb-part", "aria-label": "If it overflows" }, h("p", { class: "sxb-caption", text: "If a result is too large" }), cards, note),
+    root: h("div", { class: "sxb-part", role: "group", "aria-label": "If it overflows" }, h("p", { class: "sxb-caption", text: "If a result is too large" }), cards, note),
     draw(state) {
       select.value = state.overflow;
       const differ = overflows(state);
@@ -91,7 +91,7 @@ export function drawPanel(act) {
   const button = h("button", { type: "button", class: "sxb-tool", text: "Draw 100", onclick: () => act((s) => drawMore(s)) });
   const reset = h("button", { type: "button", class: "sxb-quiet", text: "Start again", onclick: () => act((s) => ({ ...s, draws: 0, ups: 0 })) });
   const note = h("p", { class: "sxb-note", role: "status" });
-  const root = h("section", { class: "sxb-part", "aria-label": "Stochastic rounding" },
+  const root = h("div", { class: "sxb-part", role: "group", "aria-label": "Stochastic rounding" },
     h("p", { class: "sxb-caption", text: "Stochastic rounding, repeated" }), chances.root, counts.root,
     h("div", { class: "sxb-draws" }, button, reset, note));
   return {
@@ -150,7 +150,7 @@ export function otherFormats(named, colors, act) {
   }));
   const list = h("div", { class: "sxb-rows" });
   let rows = [];
-  const root = h("section", { class: "sxb-part", "aria-label": "Other formats" },
+  const root = h("div", { class: "sxb-part", role: "group", "aria-label": "Other formats" },
     h("p", { class: "sxb-caption", text: "The same number in other formats, rounded in the chosen mode" }),
     list, h("div", { class: "sxb-chips" }, chips.map((chip) => chip.root)));
   return {

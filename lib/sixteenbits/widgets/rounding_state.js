@@ -37,6 +37,7 @@ export const OVERFLOWS = ["ieee", "saturate"];
 const WINDOW = 3; // log2 of the gaps in a window that is not zoomed
 const [LEAST_ZOOM, MOST_ZOOM] = [-4, 9];
 const EIGHTH = -3;
+const SNAP = 4; // px from a value or a middle within which a dragged number goes there
 const ZERO = real(false, 0n);
 
 // -- where numbers go ------------------------------------------------------------------------------------------------
@@ -215,7 +216,10 @@ export function toggleOther(state, f) {
   return { ...state, others: without.length < state.others.length ? without : [...state.others, f] };
 }
 
-/** x dragged to a part (0 to 1) of the window `width` px wide: to a multiple of a fraction of the gap that can be seen. */
+/**
+ * x dragged to a part (0 to 1) of the window `width` px wide: to a multiple of a fraction of the gap that can be seen, and
+ * to a value or a middle that is near, so that both can be met exactly.
+ */
 export function drag(state, part, width) {
   const reach = Math.max(0, Math.min(1, part));
   const there = add(state.low, multiplyPart(spanOf(state), reach));
@@ -223,7 +227,9 @@ export function drag(state, part, width) {
   const pixels = toFloat(divide(gap, spanOf(state))) * width;
   const steps = pixels < 5 ? null : Math.min(4, Math.floor(Math.log2(pixels / 2)) - 1);
   const step = steps === null ? scale(spanOf(state), -10) : scale(gap, -steps);
-  return withNumber(state, multipleBelow(add(there, scale(step, -1)), step));
+  const half = nearestMultiple(there, scale(gap, -1));
+  const away = toFloat(divide(absolute(subtract(half, there)), spanOf(state))) * width;
+  return withNumber(state, pixels > 4 * SNAP && away < SNAP ? half : nearestMultiple(there, step));
 }
 
 const multiplyPart = (span, part) => ({ ...fromFloat(part), exp: fromFloat(part).exp + span.exp });
@@ -319,6 +325,8 @@ export function meanOfDraws(state) {
   const sum = add(times(up, state.ups), times(down, state.draws - state.ups));
   return divide(sum, real(false, BigInt(state.draws)));
 }
+
+const nearestMultiple = (x, step) => multipleBelow(add(x, scale(step, -1)), step);
 
 /** The largest multiple of a positive step that is not above x. */
 export function multipleBelow(x, step) {
