@@ -8,7 +8,6 @@ guards against slips; it is no sandbox against somebody who already has the note
 from __future__ import annotations
 
 import ast
-import math
 import operator
 from collections.abc import Mapping
 from types import ModuleType
@@ -16,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import torch
+
+from sixteenbits.expression_sizes import broadcast_size, call_size, flattened, indexed_size, matmul_size
 
 LARGEST = 2**26  # values that one step of an expression may produce
 
@@ -40,7 +41,7 @@ OPERATORS = {
     ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
     ast.GtE: operator.ge, ast.Eq: operator.eq, ast.NotEq: operator.ne,
 }
-MAKERS = {"zeros", "ones", "full", "linspace", "logspace", "geomspace", "randn", "rand", "randint", *_DRAWS}
+DEVICES = ("cpu", "cuda", "mps", "xpu")
 
 
 class ExpressionError(ValueError):
@@ -52,7 +53,8 @@ def evaluate(text: str, names: Mapping[str, Any] | None = None) -> Any:
 
     Args:
         text: for example `"np.random.default_rng(0).lognormal(-8, 4, 10_000)"` or `"2 * weights[0]"`.
-        names: what else it may name: tensors, arrays, numbers and torch modules; the rest is left aside.
+        names: what else it may name: tensors, arrays, numbers and torch modules; the rest is left aside. None of the
+            arrays is written to.
 
     Raises:
         ExpressionError: not one expression; something that is not allowed; too large; or what NumPy or torch said.
@@ -62,13 +64,15 @@ def evaluate(text: str, names: Mapping[str, Any] | None = None) -> Any:
     try:
         tree = ast.parse(text.strip(), mode="eval")
         with np.errstate(all="ignore"):  # infinities and NaN are among the things to look at
-            result = _Evaluator({k: v for k, v in (names or {}).items() if is_usable(v)}).visit(tree.body)
+            result = _Evaluator({k: _read_only(v) for k, v in (names or {}).items() if is_usable(v)}).visit(tree.body)
     except SyntaxError as problem:
         raise ExpressionError(f"{text.strip()!r} is not one Python expression ({problem.msg}). "
                               "Give what stands right of the =, in one line") from None
     except ExpressionError:
         raise
-    except RecursionError:
+    except (RecursionError, MemoryError) as problem:
+        if isinstance(problem, MemoryError) and str(problem):
+            raise ExpressionError(f"there is no memory for it: {problem}") from None
         raise ExpressionError("the expression is nested too deeply; write it in steps in a cell") from None
     except Exception as problem:
         raise ExpressionError(f"NumPy or torch refused it: {type(problem).__name__}: {problem}") from None
@@ -82,6 +86,14 @@ def evaluate(text: str, names: Mapping[str, Any] | None = None) -> Any:
 def is_usable(value: Any) -> bool:
     """Whether an expression may name this value."""
     return isinstance(value, int | float | list | tuple | np.ndarray | np.generic | torch.Tensor | torch.nn.Module)
+
+
+def _read_only(value: Any) -> Any:
+    """The same array behind a view that cannot be written to: NumPy takes `out` as a plain argument, too."""
+    if isinstance(value, np.ndarray):
+        value = value.view()
+        value.flags.writeable = False
+    return value
 
 
 class _Evaluator(ast.NodeVisitor):
@@ -114,7 +126,9 @@ class _Evaluator(ast.NodeVisitor):
         return slice(*(None if part is None else self.visit(part) for part in (node.lower, node.upper, node.step)))
 
     def visit_Subscript(self, node):
-        return self.visit(node.value)[self.visit(node.slice)]
+        owner, index = self.visit(node.value), self.visit(node.slice)
+        _refuse_large(indexed_size(owner, index))
+        return owner[index]
 
     def visit_Attribute(self, node):
         return _attribute(self.visit(node.value), node.attr)
@@ -141,7 +155,9 @@ class _Evaluator(ast.NodeVisitor):
         if apply is operator.pow and _is_endless_power(*args):
             raise ExpressionError(f"{ast.unparse(node)!r} is a whole number of more than a thousand digits; "
                                   "write 2.0 in place of 2")
-        _refuse_large(_broadcast_size(args, matmul=apply is operator.matmul))
+        for arg in args:
+            _refuse_objects(arg)
+        _refuse_large(matmul_size(*args) if apply is operator.matmul else broadcast_size(args))
         return apply(*args)
 
     def visit_Call(self, node):
@@ -151,9 +167,14 @@ class _Evaluator(ast.NodeVisitor):
         options = {self._option(keyword): self.visit(keyword.value) for keyword in node.keywords}
         if not callable(function) or isinstance(function, torch.nn.Module):
             raise ExpressionError(f"{ast.unparse(node.func)!r} is not a function that can be called here")
-        _refuse_large(_made_size(name, [*args, *options.values()]))
-        _refuse_large(_broadcast_size([*args, *options.values()]))
-        return function(*args, **options)
+        if isinstance(function, np.ufunc) and len(args) > function.nin:
+            raise ExpressionError(f"{name} takes {function.nin} arguments here; to write into an array is not possible")
+        for arg in flattened([*args, *options.values()]):
+            _check_argument(arg)
+        _refuse_large(call_size(name, args, options))
+        result = function(*args, **options)
+        _refuse_objects(result)
+        return result
 
     def _option(self, keyword):
         if keyword.arg is None or keyword.arg == "out":
@@ -184,24 +205,30 @@ def _listed(owner: Any, name: str, allowed: list[str], shown: str) -> Any:
     return getattr(owner, name)
 
 
-def _made_size(name: str, args: list) -> int:
-    """How many values the call would make at most, judged by its arguments; 0 where it makes none."""
-    numbers = [n for arg in args for n in (arg if isinstance(arg, list | tuple) else [arg])
-               if isinstance(n, int | float) and not isinstance(n, bool)]
-    if name == "arange" and numbers:
-        start, stop, step = (*numbers, 1)[:3] if len(numbers) > 1 else (0, numbers[0], 1)
-        return math.ceil(abs((stop - start) / step)) if step else 0
-    return math.prod(abs(n) for n in numbers if isinstance(n, int) and n) if name in MAKERS else 0
+def _check_argument(arg: Any) -> None:
+    """Refuse what would have NumPy compute on Python objects: text, and whole numbers without an end."""
+    if isinstance(arg, str | bytes) and not _names_numbers(arg):
+        raise ExpressionError(f"{arg!r} is text; expected real numbers. Text may name their dtype, such as "
+                              f"'float16', or a device, such as '{DEVICES[0]}'")
+    if isinstance(arg, int) and abs(arg) >= 2**64:
+        raise ExpressionError("a whole number beyond 64 bits is not possible in a function or an array; "
+                              "write 2.0**100 in place of 2**100")
 
 
-def _broadcast_size(args: list, matmul: bool = False) -> int:
-    shapes = [tuple(arg.shape) for arg in args if isinstance(arg, np.ndarray | torch.Tensor)]
-    if matmul:
-        return math.prod(shapes[0][:-1]) * math.prod(shapes[1][-1:]) if len(shapes) == 2 else 0
+def _names_numbers(text: str | bytes) -> bool:
+    if isinstance(text, bytes) or text.split(":")[0] in DEVICES:
+        return isinstance(text, str)
+    if not text[:1].isalpha() or not text.isalnum() or text[0] in "aOSUVMm":
+        return False
     try:
-        return math.prod(np.broadcast_shapes(*shapes))
-    except ValueError:
-        return 0  # the function itself will say that the shapes do not fit
+        return np.dtype(text).kind in "biufc"
+    except TypeError:
+        return False
+
+
+def _refuse_objects(value: Any) -> None:
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "OSUMm":
+        raise ExpressionError(f"that is an array of {value.dtype}, not of real numbers")
 
 
 def _is_endless_power(base: Any, exponent: Any) -> bool:
