@@ -94,6 +94,47 @@ def test_csv(text, names, column):
     assert np.array_equal(tensors[names[min(1, len(names) - 1)]](), column, equal_nan=True)
 
 
+def test_columns_of_the_same_name_are_told_apart():
+    tensors = open_tensors(b"a,b,a\n1,2,3\n", "a.csv")
+    assert list(tensors) == ["all columns", "a (column 1)", "b", "a (column 3)"]
+    assert tensors["a (column 3)"]() == [3]
+
+
+def test_shared_and_circular_lists_are_walked_once():
+    nested = [torch.ones(1)]
+    for _ in range(40):
+        nested = [nested, nested]
+    assert len(open_tensors(pt(nested), "a.pt")) == 1
+    circle = [torch.ones(1)]
+    circle.append(circle)
+    assert list(open_tensors(pt(circle), "a.pt")) == ["0"]
+
+
+def header(entry, length: int | None = None) -> bytes:
+    """A safetensors file of one tensor, with this entry and eight bytes of values."""
+    text = json.dumps({"w": entry} if isinstance(entry, dict) else entry).encode()
+    return (length or len(text)).to_bytes(8, "little") + text + bytes(8)
+
+
+def at(start: int, end: int, *shape) -> dict:
+    return {"dtype": "F32", "shape": list(shape), "data_offsets": [start, end]}
+
+
+@pytest.mark.parametrize(("content", "says"), [
+    (header(at(-8, 0, 2)), "whole numbers from 0"), (header(at(0, 8, -2, -1)), "whole numbers from 0"),
+    (header(at(0, 8, 2.0)), "whole numbers from 0"), (header(at(8, 0, 2)), "damaged"),
+    (header(at(0, 2**60, 2)), "damaged"), (header(at(0, 8, 3)), "damaged"), (header({}), "dtype"),
+    (header([1]), "damaged"), (header({}, 2**60), "no safetensors file"), (header({}, 10**7), "damaged"),
+])
+def test_safetensors_that_lie_about_themselves(content, says):
+    with pytest.raises(FileError, match=says):
+        read(content, "a.safetensors")
+
+
+def test_an_empty_safetensor_keeps_its_shape():
+    assert read(header(at(0, 0, 0, 3)), "a.safetensors").shape == (0, 3)
+
+
 class Evil:
     def __reduce__(self):
         raise AssertionError("the file's own code ran")
@@ -111,8 +152,10 @@ def evil_pickle() -> bytes:
     ("a.npy", npy(np.array([{}], dtype=object)), "Python objects"),
     ("a.npy", pickle.dumps([1.0]), "not a readable .npy file"), ("a.npy", b"", "not a readable"),
     ("a.npy", npy(X)[:-3], None), ("a.npz", npz(bad=np.array([{}], dtype=object)), None),
-    ("a.npz", b"junk", "not a readable"), ("a.safetensors", b"\xff" * 20, "no safetensors file"),
-    ("a.safetensors", b"\x02" + b"\0" * 7 + b"[", "not a readable"),
+    ("a.npz", b"junk", "no zip archive"), ("a.npz", npy(X), "no zip archive"),
+    ("a.npy", npy(np.array(["x" * 99])), "not numbers"), ("a.safetensors", b"\xff" * 20, "no safetensors file"),
+    ("a.safetensors", b"\x02" + b"\0" * 7 + b"[", "cut off"),
+    ("a.safetensors", b"\x02" + b"\0" * 7 + b"[(", "not a readable"),
     ("a.safetensors", safetensors({"w": ("F32", X)}, cut=4), None),
     ("a.safetensors", safetensors({"w": ("F99", X)}), None),
     ("a.safetensors", safetensors({}), "holds no tensor"), ("a.pt", pt({"step": 3}), "holds no tensor"),
@@ -128,6 +171,12 @@ def test_bad_files_are_refused_in_words(filename, content, says):
 def test_a_missing_file():
     with pytest.raises(FileError, match="there is no file"):
         open_tensors("/nowhere/at/all.npy")
+
+
+def test_a_name_that_no_file_can_have():
+    for name in ["~nobody-of-this-name/x.npy", "x" * 5000 + ".npy"]:
+        with pytest.raises(FileError, match="cannot be looked up"):
+            open_tensors(name)
 
 
 def test_what_is_too_large_is_refused_before_it_is_read(monkeypatch):

@@ -10,6 +10,7 @@ import io
 import json
 import math
 import pickle
+import zipfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -46,10 +47,8 @@ def open_tensors(source: str | Path | bytes, filename: str | None = None) -> Ten
     if isinstance(source, bytes | bytearray | memoryview):
         path, opener = Path(filename or "?"), partial(io.BytesIO, bytes(source))
     else:
-        path = Path(str(source).strip()).expanduser()
+        path = _found(str(source).strip())
         opener = partial(open, path, "rb")
-        if not path.is_file():
-            raise FileError(f"there is no file {str(path)!r}; give a path as this notebook's kernel sees it")
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         raise FileError(f"{path.name} ends in {path.suffix or 'nothing'}; {_REMEDY.get(path.suffix.lower(), '')}"
@@ -64,6 +63,16 @@ def open_tensors(source: str | Path | bytes, filename: str | None = None) -> Ten
     if not tensors:
         raise FileError(f"{path.name} holds no tensor")
     return {name: partial(_read, read, f"{path.name}: {name}") for name, read in tensors.items()}
+
+
+def _found(name: str) -> Path:
+    try:
+        path = Path(name).expanduser()
+        if path.is_file():
+            return path
+    except (OSError, RuntimeError) as problem:  # too long a name, a folder that may not be read, ~nobody
+        raise FileError(f"{name[:100]!r} cannot be looked up: {problem}") from None
+    raise FileError(f"there is no file {str(path)!r}; give a path as this notebook's kernel sees it")
 
 
 def _read(read: Callable[[], Any], name: str) -> Any:
@@ -97,10 +106,15 @@ def _check_npy_header(file: BinaryIO) -> None:
     if dtype.hasobject:
         raise FileError(f"it holds Python objects ({dtype}), which only unpickling could read, and that would run code "
                         "of the file's maker. Save numbers: np.save(name, array.astype(float))")
+    if dtype.itemsize > 64:
+        raise FileError(f"it holds {dtype}, {dtype.itemsize:,} bytes each, which are not numbers")
     _check_size(math.prod(shape))
 
 
 def _npz(opener: Opener, stem: str) -> Tensors:
+    with opener() as file:
+        if not zipfile.is_zipfile(file):
+            raise FileError("it is not a readable .npz file: it is no zip archive, as np.savez makes them")
     with opener() as file, np.load(file, allow_pickle=False) as archive:
         return {name: partial(_load_npz, opener, name) for name in archive.files}
 
@@ -121,16 +135,21 @@ def _torch(opener: Opener, stem: str) -> Tensors:
             raise FileError("it holds more than tensors, and to load that would run code of the file's maker. Save "
                             f"tensors alone: torch.save(model.state_dict(), name). torch says: {_first_line(problem)}"
                             ) from None
-    return {name: partial(_checked, tensor) for name, tensor in _tensors_in(content, "")}
+    return {name: partial(_checked, tensor) for name, tensor in _tensors_in(content, "", set())}
 
 
-def _tensors_in(content: Any, name: str):
-    """Every tensor in nested dictionaries and lists, with a name like optimizer.state.0."""
+def _tensors_in(content: Any, name: str, seen: set[int]):
+    """Every tensor in nested dictionaries and lists, with a name like optimizer.state.0.
+
+    Each dictionary and list is looked into once: a short file can hold a list of twice the same list, and so on, which
+    has more paths than anybody can walk.
+    """
     if isinstance(content, torch.Tensor):
         yield name or "tensor", content
-    elif isinstance(content, Mapping | list | tuple):
+    elif isinstance(content, Mapping | list | tuple) and id(content) not in seen:
+        seen.add(id(content))
         for key, part in content.items() if isinstance(content, Mapping) else enumerate(content):
-            yield from _tensors_in(part, f"{name}.{key}" if name else str(key))
+            yield from _tensors_in(part, f"{name}.{key}" if name else str(key), seen)
 
 
 def _safetensors(opener: Opener, stem: str) -> Tensors:
@@ -142,7 +161,9 @@ def _safetensors(opener: Opener, stem: str) -> Tensors:
         length = int.from_bytes(file.read(8), "little")
         if not 2 <= length <= 100_000_000:  # the limit of the format itself
             raise FileError(f"its header would be {length} bytes long; this is no safetensors file")
-        header = json.loads(file.read(length))
+        text = file.read(length)
+    if len(text) < length or not isinstance(header := json.loads(text), dict):
+        raise FileError(f"its header should be {length} bytes of names; the file is cut off or damaged")
     return {name: partial(_load_safetensor, opener, 8 + length, entry)
             for name, entry in header.items() if name != "__metadata__"}
 
@@ -150,16 +171,20 @@ def _safetensors(opener: Opener, stem: str) -> Tensors:
 def _load_safetensor(opener: Opener, data: int, entry: dict) -> torch.Tensor:
     if entry["dtype"] not in SAFETENSORS:
         raise FileError(f"its dtype is {entry['dtype']}; readable are {', '.join(SAFETENSORS)}")
-    start, end = entry["data_offsets"]
-    dtype, size = SAFETENSORS[entry["dtype"]], math.prod(entry["shape"])
+    (start, end), shape = entry["data_offsets"], entry["shape"]
+    if not all(isinstance(n, int) and n >= 0 for n in [start, end, *shape]):
+        raise FileError(f"its shape is {shape} and its place {start} to {end}; expected whole numbers from 0 on")
+    dtype, size = SAFETENSORS[entry["dtype"]], math.prod(shape)
     _check_size(size)
-    with opener() as file:
-        file.seek(data + start)
-        content = bytearray(file.read(end - start))
+    content = bytearray()
+    if end - start == size * dtype.itemsize:
+        with opener() as file:
+            file.seek(data + start)
+            content = bytearray(file.read(end - start))
     if len(content) != size * dtype.itemsize:
-        raise FileError(f"{len(content)} bytes stand where shape {entry['shape']} of {entry['dtype']} needs "
+        raise FileError(f"{len(content)} bytes stand where shape {shape} of {entry['dtype']} needs "
                         f"{size * dtype.itemsize}: the file is cut off or damaged")
-    return torch.frombuffer(content, dtype=dtype).reshape(entry["shape"]) if size else torch.empty(0, dtype=dtype)
+    return (torch.frombuffer(content, dtype=dtype) if size else torch.empty(0, dtype=dtype)).reshape(shape)
 
 
 def _csv(opener: Opener, stem: str) -> Tensors:
@@ -176,7 +201,9 @@ def _csv(opener: Opener, stem: str) -> Tensors:
     _check_size(table.size)
     if not table.size:
         return {}
-    columns = {name.strip(): partial(_checked, table[:, i]) for i, name in enumerate(names)}
+    names = [name.strip() for name in names]
+    columns = {f"{name} (column {i + 1})" if names.count(name) > 1 else name: partial(_checked, table[:, i])
+               for i, name in enumerate(names)}
     return {"all columns": partial(_checked, table), **columns} if len(names) > 1 else columns
 
 
