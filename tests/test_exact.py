@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 
 from sixteenbits.codec import decimal, decode, encode, exact, exact_value, shortest
 from sixteenbits.formats import FORMATS, Format
@@ -72,3 +73,15 @@ def test_shortest_of_special_values():
     assert [shortest(c, "fp16") for c in (0, 0x8000, 0x7C00, 0xFC00, 0x7E00)] == ["0.0", "-0.0", "inf", "-inf", "nan"]
     assert shortest(0xBC00, "fp16") == "-1.0"
     assert shortest(1, "fp16") == "6e-8"
+
+
+def test_decimal_takes_one_element_of_an_array_or_tensor():
+    assert decimal(np.float32(0.1)) == decimal(torch.tensor(0.1)) == "0.100000001490116119384765625"
+    assert decimal(np.float32("inf")) == "inf"
+
+
+@pytest.mark.parametrize("code", [-1, 2**16])
+def test_what_is_no_code_has_no_value(code):
+    for function in [shortest, exact_value]:
+        with pytest.raises(ValueError, match="0 to 65535"):
+            function(code, "fp16")

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from sixteenbits import charts
-from sixteenbits.codec import ulp
+from sixteenbits.codec import round_to, ulp
 from sixteenbits.figures_range import KIND_COLORS, KINDS, SHOWN, errors, gaps, kind_of, limits, placed, ranges
-from sixteenbits.formats import FORMATS
-from sixteenbits.tensors import survey
+from sixteenbits.formats import FORMATS, Format, as_format
+from sixteenbits.tensors import overflow_limit, survey
 
 
 def tables(node) -> Iterator[list[dict]]:
@@ -76,6 +76,21 @@ def test_the_explorer_sorts_as_survey_does(name, x, spec):
     # numbers that round up to the smallest normal one, or are subnormal and exact, are counted differently: few
     assert exact(shares["subnormal"], found.share("subnormal"), abs_tol=1e-3)
     assert exact(shares["normal"], found.share("exact") + found.share("rounded"), abs_tol=1e-3)
+
+
+@pytest.mark.parametrize("format", [*SHOWN, Format("flushed", 4, 3, subnormals=False)], ids=str)
+def test_the_explorer_knows_where_ties_go(format):
+    format = as_format(format)
+    half, limit = format.smallest_subnormal / 2, overflow_limit(format)
+    for x in [half, np.nextafter(half, 1), np.nextafter(half, 0), limit, np.nextafter(limit, np.inf), format.max]:
+        data = next(values for values in tables(placed({"x": [x]}, [format]).to_dict())
+                    if any("exponent" in row for row in values))
+        row = next(row for row in data if "exponent" in row)
+        kind = kind_of(row["exponent"], row["part"], limits(format))
+        found = next(fate for fate, count in survey(x, format).counts.items() if count)
+        expected = {"exact": "normal", "rounded": "normal"}.get(found, found)
+        assert kind == ("subnormal" if abs(round_to(x, format)) == format.smallest_subnormal and format.subnormals
+                        else expected)
 
 
 def test_the_explorer_has_controls_only_where_there_is_a_choice():

@@ -16,8 +16,14 @@ from sixteenbits.formats import Format, as_format
 
 
 def exact_value(code: int, format: Format | str) -> Fraction | float:
-    """The value of one code as a Fraction; NaN, the infinities and -0.0 as Python floats, since no fraction is them."""
+    """The value of one code as a Fraction; NaN, the infinities and -0.0 as Python floats, since no fraction is them.
+
+    Raises:
+        ValueError: no code of this format.
+    """
     format = as_format(format)
+    if not 0 <= code < 2**format.bits:
+        raise ValueError(f"the code is {code}; the codes of a {format.bits}-bit format are 0 to {2**format.bits - 1}")
     sign, magnitude = divmod(int(code), 2**format.magnitude_bits)
     if format.nan == "fnuz" and code == format.nan_code:
         return math.nan
@@ -61,9 +67,12 @@ def decode_array(codes: np.ndarray, format: Format) -> np.ndarray:
 def decimal(value: float | Fraction) -> str:
     """All decimal digits of a binary number, for example `decimal(0.1)`; `inf`, `-inf` and `nan` as they are.
 
+    Takes Python numbers, fractions, and one element of an array or tensor.
+
     Raises:
         ValueError: a fraction whose denominator is no power of two has no finite decimal expansion of this kind.
     """
+    value = value.item() if hasattr(value, "item") else value
     if isinstance(value, float) and (not math.isfinite(value) or value == 0):
         return str(value)
     value = Fraction(value)

@@ -102,13 +102,18 @@ def number_line(format: Format | str, scale: str = "linear") -> alt.Chart:
     spoken = {
         "linear": "They crowd toward zero and thin out upward.",
         "log": f"Every power of two is followed by the same pattern of {2**format.mantissa_bits} marks; "
-               "only the subnormal numbers at the left end are sparser.",
+               f"only the subnormal numbers at the left end are sparser{_missing_at_the_top(format)}.",
     }
     return alt.Chart(alt.Data(values=rows)).mark_tick(thickness=1.5, size=36, opacity=1).encode(
         x=_number_axis(format, scale), color=alt.Color("kind:N", scale=kinds, legend=LEGEND),
         tooltip=["value:Q", "kind:N", "code:N"],
     ).properties(width="container", height=48, description=(
         f"Number line, {scale} axis, with the {len(rows)} positive finite {format} numbers. {spoken[scale]}"))
+
+
+def _missing_at_the_top(format: Format) -> str:
+    missing = -(format.max_code + 1) % 2**format.mantissa_bits
+    return f", and the last pattern lacks {missing} of its marks" if missing else ""
 
 
 def _number_axis(format: Format, scale: str) -> alt.X:

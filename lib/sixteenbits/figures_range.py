@@ -139,7 +139,7 @@ def placed(tensors: Mapping[str, Any], formats: Iterable[Format | str] = SHOWN, 
         tensor, format: the first choice.
     """
     formats = [as_format(f) for f in formats]
-    cuts = sorted({1.0} | {overflow_limit(f) / 2.0**f.emax for f in formats})
+    cuts = sorted({1.0, float(np.nextafter(1.0, 2.0))} | {_first_overflow(f) for f in formats})
     rows = [row for name, x in tensors.items() for row in _shares(name, x, cuts)]
     low, high = _domain(rows, formats)
     menu = {"bind": alt.binding_select(options=list(tensors), name="Tensor ")} if len(tensors) > 1 else {}
@@ -176,23 +176,36 @@ def _shares(name: str, x: Any, cuts: list[float]) -> list[dict]:
 
 
 def limits(format: Format) -> dict:
-    """What decides over a binade: the exponents below which all is lost or subnormal, and where overflow begins."""
-    return {"lost": round(np.log2(format.smallest_subnormal)) - 1, "emin": format.emin, "emax": format.emax,
-            "limit": overflow_limit(format) / 2.0**format.emax}
+    """What decides over a binade: the exponents below which all is lost or subnormal, and where overflow begins.
+
+    2**lost itself is half the smallest number, a tie that goes to zero. Without subnormals, what is not lost is normal.
+    """
+    lost = round(np.log2(format.smallest_subnormal)) - 1
+    return {"lost": lost, "emin": format.emin if format.subnormals else lost, "emax": format.emax,
+            "limit": _first_overflow(format)}
+
+
+def _first_overflow(format: Format) -> float:
+    """The first significand of the topmost binade that overflows; a tie does so where the largest code is odd."""
+    limit = overflow_limit(format) / 2.0**format.emax
+    return limit if format.max_code % 2 else float(np.nextafter(limit, 2.0))
 
 
 def kind_of(exponent: int, part: float, limits: dict) -> str:
     """What becomes of the numbers in a part of a binade; the chart works out the same by `_kind_expression`."""
     if exponent > limits["emax"] or (exponent == limits["emax"] and part >= limits["limit"]):
         return "overflow"
-    return "zero" if exponent < limits["lost"] else "subnormal" if exponent < limits["emin"] else "normal"
+    if exponent < limits["lost"] or (exponent == limits["lost"] and part == 1):
+        return "zero"
+    return "subnormal" if exponent < limits["emin"] else "normal"
 
 
 def _kind_expression() -> str:
     return ("isValid(datum.fixed) ? datum.fixed"
             " : datum.exponent + shift > limits.emax"
             " || (datum.exponent + shift == limits.emax && datum.part >= limits.limit) ? 'overflow'"
-            " : datum.exponent + shift < limits.lost ? 'zero'"
+            " : datum.exponent + shift < limits.lost"
+            " || (datum.exponent + shift == limits.lost && datum.part == 1) ? 'zero'"
             " : datum.exponent + shift < limits.emin ? 'subnormal' : 'normal'")
 
 

@@ -151,7 +151,7 @@ class Format:
 
     @property
     def eps(self) -> float:
-        """The gap just above 1, as in `torch.finfo`: 2**-mantissa_bits.
+        """The gap just above 1, as in `torch.finfo`: 2**-mantissa_bits. (1 is a normal number of every named format.)
 
         The relative error of rounding to nearest is at most half of it, the *unit roundoff*.
         """
@@ -159,7 +159,7 @@ class Format:
 
     @property
     def unit_roundoff(self) -> float:
-        """Half of `eps`: the largest relative error of one rounding to nearest in the normal range."""
+        """Half of `eps`: no rounding to nearest in the normal range has a larger relative error."""
         return self.eps / 2
 
     @property

@@ -13,8 +13,8 @@ from sixteenbits.rounding import how_to_round, round_values
 def ulp(x, format):
     """The gap between the values of the format around each x: the *unit in the last place*, in float64.
 
-    At a power of two it is the gap above. Beyond the largest value it is the gap just below that; NaN and infinity
-    give NaN. Positive for negative x too, unlike `numpy.spacing`.
+    At a power of two it is the gap above; at zero, the smallest number. Beyond the largest value it is the gap just
+    below that; NaN and infinity give NaN. Positive for negative x too, unlike `numpy.spacing`.
     """
     format = as_format(format)
 
@@ -22,7 +22,7 @@ def ulp(x, format):
         exponent = np.clip(np.frexp(x)[1] - 1, format.emin, format.emax) - format.mantissa_bits
         if not format.subnormals and format.zero:
             exponent = np.where(np.abs(x) < format.smallest_normal, format.emin, exponent)
-        elif format.subnormals:
+        else:
             exponent = np.where(x == 0, format.emin - format.mantissa_bits, exponent)
         return np.where(np.isfinite(x), np.ldexp(1.0, exponent), np.nan)
 
@@ -62,7 +62,8 @@ def _neighbor(x: np.ndarray, format: Format, step: int) -> np.ndarray:
 def _above(v: np.ndarray, format: Format) -> np.ndarray:
     """The value above each v, a value of the format or its negative."""
     size = np.abs(v)
-    away = size + ulp(size, format)
+    with np.errstate(over="ignore"):  # above the largest number of FP64
+        away = size + ulp(size, format)
     away = np.where(away > format.max, np.inf if format.infinities else np.nan, away)
     toward = size - ulp(np.nextafter(size, 0.0), format)
     toward = np.where(np.isinf(size), format.max, toward)

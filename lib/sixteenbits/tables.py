@@ -71,8 +71,8 @@ def percent(share: float) -> str:
 def format_table(formats: Iterable[Format | str]) -> Table:
     """How far and how fine each format is, one row a format.
 
-    `decimal digits` is how many digits of any decimal number survive being stored and read back: the C standard's
-    FLT_DIG, floor(mantissa_bits * log10(2)). `decades` is log10(max / smallest_normal).
+    `decimal digits` is how many digits of any decimal number survive being stored and read back, in the normal range:
+    the C standard's FLT_DIG, floor(mantissa_bits * log10(2)). `decades` is log10(max / smallest_normal).
     """
     return Table([{
         "format": f.title, "bits": f"1+{f.exponent_bits}+{f.mantissa_bits}", "max": f"{f.max:.3g}",
