@@ -153,6 +153,7 @@ def test_the_float64_inputs_tell_rounding_once_from_rounding_twice(name):
 @pytest.mark.parametrize("source", SOURCES, ids=["float32", "float64"])
 @pytest.mark.parametrize("mode", ROUNDINGS)
 def test_numpy_numba_and_torch_agree_bit_for_bit(mode, source, monkeypatch):
+    monkeypatch.setattr(kernel, "WORTH_A_CALL", np.inf)
     x = decision_complete(source, 13)
     formats = ["fp16", "bf16", "fp8_e4m3fn", "fp8_e5m2fnuz", "fp32"]
     formats += ["e8m0fnu", *(f for f in OWN if "powers" in f.name and f.has_nan)] if mode == "nearest_even" else []

@@ -65,8 +65,20 @@ def test_values_and_codes_draw_the_same_numbers_and_so_do_all_shapes_and_layouts
     assert_same_bits(round_to(torch.from_numpy(x), "fp8_e4m3fn", "stochastic", rng=5).numpy(), wanted)
 
 
+@pytest.mark.parametrize("format", ["bf16", "e8m0fnu", Format("jump", 3, 2, subnormals=False), Format("far", 12, 3)])
+def test_codes_that_are_made_in_pieces_draw_the_same_numbers(format, monkeypatch):
+    x = np.random.default_rng(0).uniform(0.1, 4, 5000).astype(np.float32)
+    codes, y = encode(x, format, "stochastic", rng=3), round_to(x, format, "stochastic", rng=3)
+    monkeypatch.setattr("sixteenbits.rounding.PIECE", 1234)
+    np.testing.assert_array_equal(encode(x, format, "stochastic", rng=3), codes)
+    assert_same_bits(round_to(x, format, "stochastic", rng=3), y)
+    with pytest.raises(ValueError, match="x holds NaN"):
+        encode(np.append(x, np.nan), "fp4_e2m1fn")
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_numpy_numba_and_torch_draw_the_same_bits(dtype, monkeypatch):
+    monkeypatch.setattr(kernel, "WORTH_A_CALL", np.inf)
     x = np.random.default_rng(0).standard_normal(5000).astype(dtype)
     for key in (0, 1, 2**63, 2**64 - 1):
         wanted = round_to(x, "fp8_e5m2", "stochastic", rng=key)

@@ -127,9 +127,11 @@ def _from_tensor(x: Any, name: str) -> Arrived:
 def _numpy_reaches(x: Any) -> bool:
     """Whether the tensor is an ordinary one in main memory: not on a GPU, not traced, not a subclass."""
     import torch
+    from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
     return (type(x) in (torch.Tensor, torch.nn.Parameter) and x.device.type == "cpu" and x.layout == torch.strided
-            and not torch.compiler.is_compiling() and not torch._C._len_torch_dispatch_stack())
+            and not torch.compiler.is_compiling()
+            and not any(mode.is_infra_mode() for mode in _get_current_dispatch_mode_stack()))
 
 
 def keep_value(y: Any, narrow: Callable) -> Any:
@@ -156,7 +158,7 @@ def through_numpy(x: Any, function: Callable[[np.ndarray], np.ndarray], name: st
 
     values = arrived if isinstance(arrived, np.ndarray) else arrived.cpu().numpy()
     result = np.asarray(function(widen(values, np.float64)))
-    return torch.from_numpy(np.ascontiguousarray(result)).to(x.device)
+    return torch.from_numpy(np.asarray(result, order="C")).to(x.device)
 
 
 def integers(codes: Any, bits: int, name: str = "codes") -> np.ndarray:

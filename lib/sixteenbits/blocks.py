@@ -84,14 +84,18 @@ def quantize(x, format, *, size=None, axis=-1, scale_rounding=None, rounding="ne
     values, axis = _ready(x, axis)
     elements, scales, tensor_scale = _scaled(values, format, axis, tensor_scale)
     codes = encode(elements, format.element, rounding, "saturate", rng)
-    return Blocks(format, axis, codes, None if scales is None else encode(scales, format.scale), tensor_scale)
+    scales = None if scales is None else encode(scales, format.scale)
+    return Blocks(format, axis, _as_kind(x, codes), _as_kind(x, scales), tensor_scale)
 
 
 def dequantize(blocks: Blocks):
     """The numbers that are stored, exactly, in float64: an array or tensor like `blocks.codes`."""
     format = blocks.format
-    scales = None if blocks.scales is None else decode(blocks.scales, format.scale)
-    return _multiply(decode(blocks.codes, format.element), scales, blocks.tensor_scale, format, blocks.axis)
+    codes, scales = (x.numpy() if arrays.is_tensor(x) and x.device.type == "cpu" else x
+                     for x in (blocks.codes, blocks.scales))
+    scales = None if scales is None else decode(scales, format.scale)
+    values = _multiply(decode(codes, format.element), scales, blocks.tensor_scale, format, blocks.axis)
+    return _as_kind(blocks.codes, values)
 
 
 def round_to_blocks(x, format, *, size=None, axis=-1, scale_rounding=None, rounding="nearest_even", rng=None,
@@ -129,18 +133,18 @@ def _chosen(format, size, scale_rounding) -> BlockFormat:
 
 
 def _ready(x, axis: int):
-    """x in float64, an array or a tensor, and the axis counted from the front."""
+    """x in float64, and the axis counted from the front. A tensor in main memory becomes an array."""
     values = arrays.floats(x).values
     dimensions = max(values.ndim, 1)
     if not -dimensions <= axis < dimensions:
         raise ValueError(f"axis is {axis}; x has {values.ndim} dimensions")
     values = arrays.widen(values, np.float64) if isinstance(values, np.ndarray) else values.double()
-    return _as_kind(x, values), axis % dimensions
+    return values, axis % dimensions
 
 
 def _as_kind(x, values):
-    """values as a tensor where x is one."""
-    if not arrays.is_tensor(x) or arrays.is_tensor(values):
+    """values as a tensor where x is one; None stays None."""
+    if values is None or not arrays.is_tensor(x) or arrays.is_tensor(values):
         return values
     import torch
 
@@ -167,8 +171,10 @@ def _scaled(values, format: BlockFormat, axis: int, tensor_scale: float | None):
     scales = round_to(wanted, format.scale, SCALE_ROUNDINGS[format.scale_rounding], "saturate")
     step = (scales * shared)[..., None]
     # A scale of zero or NaN leaves nothing of its block: dividing by infinity gives zeros, with their signs.
-    kept = module.where(step == step, tiles, 0.0) / module.where(step > 0, step, np.inf)
-    return _untile(kept, values.shape, axis), module.moveaxis(scales, -1, axis), shared
+    if (step != step).any():
+        tiles = module.where(step == step, tiles, 0.0)
+    tiles = tiles / module.where(step > 0, step, np.inf)
+    return _untile(tiles, values.shape, axis), module.moveaxis(scales, -1, axis), shared
 
 
 def _tensor_scale(values, format: BlockFormat, given: float | None) -> float:
@@ -218,12 +224,14 @@ def _untile(tiles, shape, axis: int):
     """The way back from `_tiles`."""
     length = shape[axis] if shape else 1
     rows = tiles.reshape(*tiles.shape[:-2], tiles.shape[-2] * tiles.shape[-1])[..., :length]
-    return _module(tiles).moveaxis(rows, -1, axis).reshape(shape)
+    values = _module(tiles).moveaxis(rows, -1, axis).reshape(shape)
+    return np.asarray(values, order="C") if isinstance(values, np.ndarray) else values.contiguous()
 
 
 def _like(x, values):
     """values as the kind and dtype of x."""
     if arrays.is_tensor(x):
+        values = _as_kind(x, values)
         return values.to(x.dtype) if x.dtype.is_floating_point else values
     if not isinstance(x, np.ndarray):
         return values[()]

@@ -19,6 +19,8 @@ import numpy as np
 
 SPLITMIX64 = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # increment and two multipliers
 COMPILE_FROM = 1 << 17  # elements; below, NumPy is done before numba has compiled
+WORTH_A_CALL = 1 << 10  # elements; from here on a loop that is compiled already is faster than NumPy
+_compiled: set = set()  # the kinds of loops that are
 
 
 class Grid(NamedTuple):
@@ -338,11 +340,13 @@ def round_array(x, mode: str, grid: Grid, key: int = 0, out=None, dtype: str | N
         out = np.empty(x.shape, dtype)
     elif out is not x and np.may_share_memory(out, x):
         x = x.copy()  # shifted against each other, one would be overwritten before it is read
-    if x.size >= COMPILE_FROM:
-        flush = bool(grid.flush_input > 0 or grid.flush_output > 0)
-        one_sided = str((grid.above, -grid.below)) != str((grid.infinite, grid.infinite))  # as text: NaN is not NaN
+    flush = bool(grid.flush_input > 0 or grid.flush_output > 0)
+    one_sided = str((grid.above, -grid.below)) != str((grid.infinite, grid.infinite))  # as text: NaN is not NaN
+    kind = mode, dtype, flush, one_sided, lacks
+    if x.size >= COMPILE_FROM or (x.size >= WORTH_A_CALL and kind in _compiled):
         target = out if out.flags.c_contiguous else np.empty(x.shape, out.dtype)
-        loop = compiled_rounding(mode, dtype, flush, one_sided, lacks)
+        loop = compiled_rounding(*kind)
+        _compiled.add(kind)
         loop(np.ascontiguousarray(x).reshape(-1), target.reshape(-1), key, grid)
         if target is not out:
             out[...] = target
