@@ -327,6 +327,10 @@ def test_ends_and_zeros():
     assert np.signbit(next_up(-(2.0**-24), "fp16"))
     assert not np.signbit(next_up(-FORMATS["fp8_e4m3fnuz"].smallest_subnormal, "fp8_e4m3fnuz"))
     assert next_up(torch.tensor([1.0]), "bf16").tolist() == [1 + 2.0**-7]
+    assert next_up(torch.tensor(1.0), "bf16").shape == ulp(torch.tensor(1.0), "bf16").shape == ()
+    assert next_up(np.finfo(np.float64).max, "fp64") == np.inf
+    assert ulp(0.0, "fp16") == 2.0**-24
+    assert ulp(0.0, "e8m0fnu") == 2.0**-127
 
 
 def test_ulp_is_the_spacing_of_numpy():
