@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from sixteenbits import updates
+from sixteenbits import fused_updates, updates
 from sixteenbits.codec import round_to
 from sixteenbits.optim import SGD, AdamW
 
@@ -232,7 +232,7 @@ KINDS = [(AdamW, torch.bfloat16, VARIANTS["stochastic"]), (AdamW, torch.float16,
 def test_compiled_and_on_tensors(make, dtype, options, monkeypatch):
     runs, special = [], torch.tensor([0.0, -0.0, np.inf, -np.inf, np.nan, 6e-8, -1e-7, 65504.0, 1e-5])
     for threshold in (0, 1 << 60):
-        monkeypatch.setattr(updates, "COMPILE_FROM", threshold)
+        monkeypatch.setattr(fused_updates, "COMPILE_FROM", threshold)
         params = parameters(dtype, [(5000,), (3, 7), (0,), (2048,)])
         params.append(torch.nn.Parameter(special.to(dtype)))
         optimizer = make(params, lr=1e-2, **options)
@@ -324,7 +324,7 @@ def test_a_closure_is_called_with_gradients_on():
 
 def test_autograd_sees_that_weights_have_changed(monkeypatch):
     monkeypatch.setattr("sixteenbits.optim._compilable", lambda tensors: True)
-    monkeypatch.setattr(updates, "step_all", lambda *arguments: None)
+    monkeypatch.setattr(fused_updates, "step_all", lambda *arguments: None)
     p = parameters()[0]
     before = p._version
     run(AdamW([p]), [p], 1)

@@ -28,7 +28,7 @@ import math
 import numpy as np
 import torch
 
-from sixteenbits import updates
+from sixteenbits import fused_updates, updates
 from sixteenbits.formats import BF16, FP16, FP32
 from sixteenbits.recipes import Recipe
 from sixteenbits.updates import UPDATES, Kind, Numbers
@@ -239,7 +239,7 @@ def _kind(rule, update, first, second, moment_rounding, weight, gradient) -> Kin
 
 def _compilable(tensors: list[tuple]) -> bool:
     """Whether the step can be one compiled call, and is large enough that compiling pays."""
-    if sum(p.numel() for p, *_ in tensors) < updates.COMPILE_FROM:
+    if sum(p.numel() for p, *_ in tensors) < fused_updates.COMPILE_FROM:
         return False
     return all(type(p) in (torch.nn.Parameter, torch.Tensor) and p.device.type == "cpu" and p.is_contiguous()
                and g.is_contiguous() for p, g, *_ in tensors)
@@ -248,7 +248,7 @@ def _compilable(tensors: list[tuple]) -> bool:
 @torch.compiler.disable
 def _run_compiled(kind, tensors, numbers, keys):
     addresses = [[p.data_ptr() if t is None else t.data_ptr() for t in (p, *rest)] for p, *rest in tensors]
-    updates.step_all(kind, np.array(addresses), np.array([p.numel() for p, *_ in tensors]), numbers, keys)
+    fused_updates.step_all(kind, np.array(addresses), np.array([p.numel() for p, *_ in tensors]), numbers, keys)
     torch.autograd.graph.increment_version([p for p, *_ in tensors])  # torch has not seen the change
 
 

@@ -5,8 +5,8 @@ Every step has two halves. A *rule* (`adamw`, `sgd`) turns a gradient and the mo
 part that the weight is too coarse to take. All of it is computed in FP32, whatever is stored.
 
 As in `kernel`, the text is written over a small vocabulary. torch runs it on whole tensors, on any device and under
-torch.compile; numba compiles it to one call over all tensors of an optimizer in main memory. Both give the same bits.
-The rounding, nearest and stochastic, is the kernel's.
+torch.compile, here; numba compiles it to one call over all tensors of an optimizer, in `fused_updates`. Both give the
+same bits. The rounding, nearest and stochastic, is the kernel's.
 """
 
 from __future__ import annotations
@@ -18,11 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from sixteenbits.formats import FP32, Format
-from sixteenbits.kernel import Grid, _random64, as_int64, coding, numba_ops, numpy_ops, rounding, torch_ops
-from sixteenbits.rounding import _grid, _layout, how_to_round
+from sixteenbits.kernel import Grid, _random64, as_int64, numpy_ops, rounding, torch_ops
+from sixteenbits.rounding import _grid, how_to_round
 
-COMPILE_FROM = 1 << 15  # elements; below, torch is done before numba has compiled
-BLOCK = 2048  # elements; what a block needs stays in the processor's first cache
 ROLES = ("weight", "first", "second")  # what is rounded, in the order of its keys
 
 
@@ -152,7 +150,7 @@ def keys(seeds, numbers, steps) -> np.ndarray:
         return draw(draw(seeds, numbers), steps * np.uint64(len(ROLES)) + np.arange(len(ROLES), dtype=np.uint64))
 
 
-def _rounder(ops, mode: str, format: Format):
+def rounder(ops, mode: str, format: Format):
     """The kernel's rounding; FP32 numbers, computed in FP32, are left as they are."""
     return (lambda x, key, index, grid: x) if format == FP32 else rounding(ops, mode, flush=False, one_sided=False)
 
@@ -184,7 +182,7 @@ def step_tensors(kind: Kind, tensors: tuple, numbers: Numbers, three_keys) -> tu
 def _tensor_function(kind: Kind, in_main_memory: bool):
     ops = _tensor_ops(in_main_memory)
     rule = RULES[kind.rule](ops)
-    round_w, *round_moments = [_rounder(ops, mode, format) for mode, format in
+    round_w, *round_moments = [rounder(ops, mode, format) for mode, format in
                                zip(kind.modes(), (kind.weight, kind.first, kind.second), strict=True)]
     update = UPDATES[kind.update](round_w)
 
@@ -210,147 +208,3 @@ def _tensor_ops(in_main_memory: bool) -> SimpleNamespace:
         return x.double().sqrt().float() if in_main_memory else torch.sqrt(x)
 
     return SimpleNamespace(**vars(torch_ops("float32")), sqrt=sqrt)
-
-
-# -- compiled, for main memory ---------------------------------------------------------------------------------------
-
-
-def step_all(kind: Kind, addresses: np.ndarray, sizes: np.ndarray, numbers: list[Numbers], all_keys: np.ndarray):
-    """Change weights, moments and carries of many contiguous tensors in place, in one compiled call.
-
-    Args:
-        addresses: int64, shape (tensors, 5): where weight, gradient, first moment, second moment and carry lie; one
-            that does not exist has the address of the weight, and is left alone.
-        sizes: elements of each tensor.
-        numbers: one for each tensor.
-        all_keys: uint64, shape (tensors, 3).
-    """
-    grids = [Grid(*(np.float32(v) for v in grid)) for grid in kind.grids()]
-    _compiled(kind)(addresses, sizes, np.array(numbers, np.float32), all_keys, *grids)
-
-
-@functools.cache
-def _compiled(kind: Kind):
-    import numba
-
-    njit = functools.partial(numba.njit, nogil=True, error_model="numpy")
-    moments, update, pointer = njit(_moments_loop(kind)), njit(_update_loop(kind)), _pointer()
-    names = [_dtype(f) for f in (kind.weight, kind.gradient, kind.first, kind.second, kind.carry)]
-    w_type, g_type, m_type, v_type, c_type = names
-    carray, block = numba.carray, BLOCK
-
-    def step(addresses, sizes, numbers, all_keys, grid, grid_m, grid_v):
-        change = np.empty(block, np.float32)
-        for t in range(len(sizes)):
-            n = Numbers(numbers[t, 0], numbers[t, 1], numbers[t, 2], numbers[t, 3], numbers[t, 4],
-                        numbers[t, 5], numbers[t, 6], numbers[t, 7], numbers[t, 8], numbers[t, 9])
-            at, size = addresses[t], sizes[t]
-            w, g = carray(pointer(at[0]), size, w_type), carray(pointer(at[1]), size, g_type)
-            m, v = carray(pointer(at[2]), size, m_type), carray(pointer(at[3]), size, v_type)
-            c = carray(pointer(at[4]), size, c_type)
-            for a in range(0, size, block):
-                b = min(a + block, size)
-                moments(w[a:b], g[a:b], m[a:b], v[a:b], change[:b - a], all_keys[t], np.uint64(a), grid_m, grid_v, n)
-                update(w[a:b], c[a:b], change[:b - a], all_keys[t, 0], np.uint64(a), grid, n)
-
-    return njit(step)
-
-
-def _moments_loop(kind: Kind):
-    """The loop of a rule over one block; in the rules, SGD has no second moment."""
-    ops, inline = _scalar_ops()
-    rule, has_second = inline(RULES[kind.rule](ops)), kind.rule == "adamw"
-    _, mode, _ = kind.modes()
-    round_m, round_v = inline(_rounder(ops, mode, kind.first)), inline(_rounder(ops, mode, kind.second))
-    load_w, load_g, load_m, load_v = (_load(f) for f in (kind.weight, kind.gradient, kind.first, kind.second))
-    store_m, store_v = _store(kind.first), _store(kind.second)
-
-    def loop(w, g, m, v, change, three_keys, start, grid_m, grid_v, n):
-        key_m, key_v = three_keys[1], three_keys[2]
-        for i in range(len(change)):
-            index = start + np.uint64(i)
-            new_m, new_v, change[i] = rule(load_w(w[i]), load_g(g[i]) * n.unscale, load_m(m[i]), load_v(v[i]), n)
-            m[i] = store_m(round_m(new_m, key_m, index, grid_m))
-            if has_second:
-                v[i] = store_v(round_v(new_v, key_v, index, grid_v))
-
-    return loop
-
-
-def _update_loop(kind: Kind):
-    ops, inline = _scalar_ops()
-    one = inline(UPDATES[kind.update](inline(_rounder(ops, kind.modes()[0], kind.weight))))
-    load, load_c, store, store_c = _load(kind.weight), _load(kind.carry), _store(kind.weight), _store(kind.carry)
-    has_carry = kind.update in ("kahan", "master")
-
-    def loop(w, c, change, key, start, grid, n):
-        for i in range(len(change)):
-            new, carry = one(load(w[i]), load_c(c[i]), change[i], key, start + np.uint64(i), grid, n)
-            w[i] = store(new)
-            if has_carry:
-                c[i] = store_c(carry)
-
-    return loop
-
-
-@functools.cache
-def _scalar_ops():
-    import numba
-
-    inline = functools.partial(numba.njit, inline="always", error_model="numpy")
-    return SimpleNamespace(**vars(numba_ops("float32")), sqrt=inline(lambda x: np.sqrt(x))), inline
-
-
-def _dtype(format: Format):
-    return np.float32 if format == FP32 else np.uint16
-
-
-@functools.cache
-def _load(format: Format):
-    """The compiled function from what lies in memory (FP32, or a 16-bit code) to the FP32 number."""
-    _, inline = _scalar_ops()
-    if format == FP32:
-        return inline(lambda x: x)
-    drop, scale = np.uint32(23 - format.mantissa_bits), np.float32(2.0 ** (127 - format.bias))
-    magnitude, special = np.uint32(2**15 - 1), np.uint32(format.infinity_code)
-    if scale == 1:  # FP32's exponent field: the code is its upper half
-        return inline(lambda code: np.uint32(np.uint32(code) << drop).view(np.float32))
-
-    def load(code):
-        size = np.uint32(code) & magnitude
-        value = np.uint32(size << drop).view(np.float32) * scale  # exact, subnormals too
-        bits = np.float32(value).view(np.uint32)
-        bits = (size << drop) | np.uint32(0x7F800000) if size >= special else bits
-        return np.uint32(bits | (np.uint32(code) >> np.uint32(15) << np.uint32(31))).view(np.float32)
-
-    return inline(load)
-
-
-@functools.cache
-def _store(format: Format):
-    """The compiled function from an FP32 number that the format holds to what lies in memory."""
-    ops, inline = _scalar_ops()
-    if format == FP32:
-        return inline(lambda x: x)
-    if format.bias == 127:
-        return inline(lambda x: np.uint16(np.float32(x).view(np.uint32) >> np.uint32(16)))
-    how = how_to_round(format)
-    grid, layout = Grid(*(np.float32(v) for v in _grid(how, "float32"))), _layout(how, "float32")
-    code = inline(coding(ops))
-    return inline(lambda x: np.uint16(code(x, grid, layout)))
-
-
-@functools.cache
-def _pointer():
-    """The compiled function from an address to a pointer, which numba has no word for."""
-    from numba.core import cgutils, types
-    from numba.extending import intrinsic
-
-    @intrinsic
-    def pointer(context, address):
-        def generate(_, builder, signature, arguments):
-            return builder.inttoptr(arguments[0], cgutils.voidptr_t)
-
-        return types.voidptr(address), generate
-
-    return pointer

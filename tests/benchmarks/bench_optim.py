@@ -2,8 +2,8 @@
 
     python tests/benchmarks/bench_optim.py
 
-The contestants take turns, round after round, on the same parameters, and each ratio is the median over the rounds: a
-busy machine slows all of them. torchao is measured where it is installed; it compiles its step, which takes minutes and
+The contestants take turns, round after round, on equal parameters. What counts is processor time, on one thread, so
+that a busy machine does not count against whoever was interrupted; each ratio is the median over the rounds. torchao is measured where it is installed; it compiles its step, which takes minutes and
 a C++ compiler.
 """
 
@@ -50,20 +50,21 @@ def contestants() -> dict[str, tuple[torch.dtype, object]]:
 
 
 def prepare(dtype: torch.dtype, make, shapes: list[torch.Size]):
-    """An optimizer over parameters of these shapes, with gradients, its first step (and compiling) done."""
+    """An optimizer over parameters of these shapes, with gradients, its first steps (and compiling) done."""
     generator = torch.Generator().manual_seed(0)
     parameters = [torch.nn.Parameter(torch.randn(shape, generator=generator).to(dtype)) for shape in shapes]
     for p in parameters:
         p.grad = torch.randn(p.shape, generator=generator).to(dtype)
     optimizer = make(parameters)
-    optimizer.step()
+    for _ in range(3):
+        optimizer.step()
     return optimizer
 
 
 def seconds(function) -> float:
-    start = time.perf_counter()
+    start = time.thread_time()
     function()
-    return time.perf_counter() - start
+    return time.thread_time() - start
 
 
 def compare(shapes: list[torch.Size], rounds: int) -> None:
