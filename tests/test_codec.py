@@ -1,5 +1,6 @@
 """encode, decode and round_to against NumPy, torch, ml_dtypes and exact fractions; what comes in and out; errors."""
 
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import ml_dtypes
@@ -200,6 +201,18 @@ def test_threads_get_the_same_results():
     with ThreadPoolExecutor(8) as pool:
         rows = list(pool.map(lambda row: round_to(row, "fp8_e5m2", "toward_positive"), x))
     assert_same_bits(np.stack(rows), wanted)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_no_more_memory_than_twice_that_of_input_and_output(format):
+    x = np.abs(np.random.default_rng(0).standard_normal(1 << 21).astype(np.float32))
+    for function in (round_to, encode):
+        function(x[: 1 << 19], format)  # compiles
+        tracemalloc.start()  # NumPy reports its arrays to it
+        result = function(x, format)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert x.nbytes + peak <= 2 * (x.nbytes + result.nbytes) + (16 << 20)  # and the pieces, however large x is
 
 
 def test_nothing_grows_with_the_number_of_seeds():

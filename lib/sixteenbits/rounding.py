@@ -14,8 +14,9 @@ import numpy as np
 
 from sixteenbits.arrays import keep_value, widen
 from sixteenbits.formats import Format, as_format
-from sixteenbits.kernel import TO_INTEGER, Grid, Lacks, Layout, as_int64, code_array, round_array
+from sixteenbits.kernel import SPLITMIX64, TO_INTEGER, Grid, Lacks, Layout, as_int64, code_array, round_array
 
+PIECE = 1 << 18  # elements
 ROUNDINGS = tuple(TO_INTEGER)
 OVERFLOWS = ("ieee", "saturate")
 
@@ -66,6 +67,9 @@ def _key(rng: Any) -> int:
 
 def round_values(x, how: How, out=None):
     """Rounded values of x (float32 or float64, NumPy or torch) as an array of the same kind."""
+    rare = _jumps(how.format) or not _fits(how.format, "float64")
+    if rare and isinstance(x, np.ndarray) and x.size > PIECE:
+        return _into(out, _in_pieces(round_values, x, how, np.empty(x.shape)))
     x, back = _ready(x, how)
     if _fits(how.format, "float64"):
         return back(_round_plain(x, how, out))
@@ -76,8 +80,10 @@ def round_values(x, how: How, out=None):
 
 def encode_values(x, how: How):
     """Codes of the rounded values of x, unsigned integers in an array of the same kind."""
-    x, back = _ready(x, how)
     dtype = _code_dtype(how.format)
+    if isinstance(x, np.ndarray) and x.size > PIECE:
+        return _in_pieces(encode_values, x, how, np.empty(x.shape, dtype))
+    x, back = _ready(x, how)
     frames = [(True, x, how, 0)] if _fits(how.format, "float64") else _frames(x, how)
     parts = []
     for chosen, moved, part, _ in frames:
@@ -86,6 +92,16 @@ def encode_values(x, how: How):
         grid, layout = _grid(part, source), _layout(part, source)
         parts.append((chosen, code_array(_round_plain(moved, part, target), grid, layout, dtype)))
     return back(parts[0][1] if len(parts) == 1 else np.select(*zip(*parts, strict=True)))
+
+
+def _in_pieces(function, x: np.ndarray, how: How, out: np.ndarray) -> np.ndarray:
+    """function(x, how), written to `out` a piece at a time: what is computed on the way stays small."""
+    given, written = np.ascontiguousarray(x).reshape(-1), out.reshape(-1)
+    for start in range(0, given.size, PIECE):
+        piece = slice(start, start + PIECE)
+        moved = replace(how, key=(how.key + start * SPLITMIX64[0]) % 2**64)  # element `start` draws as it would have
+        written[piece] = function(given[piece], moved)
+    return out
 
 
 def _code_dtype(format: Format) -> str:
