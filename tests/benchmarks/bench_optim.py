@@ -3,8 +3,8 @@
     python tests/benchmarks/bench_optim.py
 
 The contestants take turns, round after round, on equal parameters. What counts is processor time, on one thread, so
-that a busy machine does not count against whoever was interrupted; each ratio is the median over the rounds. torchao is measured where it is installed; it compiles its step, which takes minutes and
-a C++ compiler.
+that a busy machine does not count against whoever was interrupted; each ratio is the median over the rounds. torchao
+is measured where it is installed; it compiles its step, which takes minutes and a C++ compiler.
 """
 
 from __future__ import annotations
