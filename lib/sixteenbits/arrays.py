@@ -127,9 +127,11 @@ def _from_tensor(x: Any, name: str) -> Arrived:
 def _numpy_reaches(x: Any) -> bool:
     """Whether the tensor is an ordinary one in main memory: not on a GPU, not traced, not a subclass."""
     import torch
+    from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
     return (type(x) in (torch.Tensor, torch.nn.Parameter) and x.device.type == "cpu" and x.layout == torch.strided
-            and not torch.compiler.is_compiling() and not torch._C._len_torch_dispatch_stack())
+            and not torch.compiler.is_compiling()
+            and not any(mode.is_infra_mode() for mode in _get_current_dispatch_mode_stack()))
 
 
 def keep_value(y: Any, narrow: Callable) -> Any:
