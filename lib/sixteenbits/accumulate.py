@@ -204,7 +204,7 @@ def exact_sum(x, axis=-1) -> np.ndarray:
     """The exact sum of finite numbers along an axis, rounded once to float64 (`math.fsum`: Shewchuk, 1997)."""
     x = np.moveaxis(values(x), axis, -1)
     rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
-    return np.array([math.fsum(row) for row in rows]).reshape(x.shape[:-1])[()]
+    return np.array([math.fsum(row) for row in rows.tolist()]).reshape(x.shape[:-1])[()]
 
 
 def exact_dot(a, b, format) -> np.ndarray:
