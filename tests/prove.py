@@ -89,13 +89,13 @@ def compare(task: tuple[Proof, int]) -> tuple[Proof, int, dict]:
     """Counts over one slice of the inputs, and the first that differ."""
     proof, number = task
     torch.set_num_threads(1)
-    peer_values, total, first = proof.values(), Counter(), []
+    peer_values, total, first, started = proof.values(), Counter(), [], time.process_time()
     for start in range(number * SLICE, (number + 1) * SLICE, BLOCK):
         bits = np.arange(start, start + BLOCK, dtype=np.uint32)
         counts, wrong = compare_block(proof, bits, peer_values)
         total.update(counts)
         first += [hex(b) for b in bits[wrong][:3].tolist()]
-    return proof, number, dict(total) | {"first": first[:3]}
+    return proof, number, dict(total) | {"first": first[:3], "seconds": time.process_time() - started}
 
 
 def compare_block(proof: Proof, bits: np.ndarray, peer_values: np.ndarray) -> tuple[dict, np.ndarray]:
@@ -152,12 +152,12 @@ class Record:
     def missing(self, proofs: list[Proof]) -> list[tuple[Proof, int]]:
         return [(p, n) for p in proofs for n in range(SLICES) if str(n) not in self.done.get(p.name, {})]
 
-    def total(self, proof: Proof) -> tuple[Counter, list[str]]:
+    def total(self, proof: Proof) -> tuple[Counter, list[str], float]:
         slices = self.done[proof.name].values()
         counts, first = Counter(), [bits for s in slices for bits in s["first"]]
         for part in slices:
-            counts.update({name: n for name, n in part.items() if name != "first"})
-        return counts, first[:5]
+            counts.update({name: n for name, n in part.items() if name not in ("first", "seconds")})
+        return counts, first[:5], sum(part["seconds"] for part in slices)
 
 
 # -- what is printed ---------------------------------------------------------------------------------------------------
@@ -179,9 +179,10 @@ def show(text: str, over: bool) -> None:
 
 def verdict(record: Record, proof: Proof) -> bool:
     """Prints the counts of one proof; whether nothing differs."""
-    counts, first = record.total(proof)
+    counts, first, seconds = record.total(proof)
     wrong = counts["values that differ"] + counts["codes that differ"]
-    print(f"\n{proof.name} {VERSIONS[proof.peer]}: {'DIFFERS' if wrong else 'proved'}\n  {proof.rules}")
+    print(f"\n{proof.name} {VERSIONS[proof.peer]}: {'DIFFERS' if wrong else 'proved'}"
+          f" in {seconds:.0f} seconds of one core\n  {proof.rules}")
     for name, n in counts.items():
         print(f"  {n:13,}  {name}")
     if first:
