@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -134,6 +136,12 @@ def plain(text: str) -> str:
     return text if sys.stderr.isatty() else COLORS.sub("", text)
 
 
+def stop(*_) -> None:
+    """End at once, as Ctrl-C asks, not after the chapters that are running: their kernels end with this process."""
+    print("\nStopped. What was finished is kept; make book goes on from there.", file=sys.stderr, flush=True)
+    os._exit(130)
+
+
 def main() -> int:
     """Build the book and say where it is."""
     start = time.monotonic()
@@ -155,4 +163,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, stop)
     sys.exit(main())
