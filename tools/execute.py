@@ -104,6 +104,7 @@ def execute(chapter: Chapter) -> float:
     client = NotebookClient(
         chapter.notebook,
         timeout=CELL_SECONDS,
+        coalesce_streams=True,  # else it depends on the load of the machine how often a printed text is cut
         kernel_name="python3",
         extra_arguments=["--IPKernelApp.log_level=ERROR"],
         resources={"metadata": {"path": str(chapter.source.parent)}},
