@@ -85,3 +85,9 @@ def test_what_is_no_code_has_no_value(code):
     for function in [shortest, exact_value]:
         with pytest.raises(ValueError, match="0 to 65535"):
             function(code, "fp16")
+
+
+@pytest.mark.parametrize("function", [exact_value, shortest])
+def test_a_number_in_the_place_of_a_code_is_refused(function):
+    with pytest.raises(TypeError, match="expected an integer"):
+        function(0.1, "fp16")

@@ -20,8 +20,11 @@ def exact_value(code: int, format: Format | str) -> Fraction | float:
 
     Raises:
         ValueError: no code of this format.
+        TypeError: a number that is no integer, such as 0.1 itself in place of its code.
     """
     format = as_format(format)
+    if int(code) != code:
+        raise TypeError(f"the code is {code}; expected an integer: encode(x, format) gives that of a number")
     if not 0 <= code < 2**format.bits:
         raise ValueError(f"the code is {code}; the codes of a {format.bits}-bit format are 0 to {2**format.bits - 1}")
     sign, magnitude = divmod(int(code), 2**format.magnitude_bits)
