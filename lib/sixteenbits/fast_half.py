@@ -33,8 +33,8 @@ def slow_dtypes() -> tuple[torch.dtype, ...]:
 class fast_half(TorchDispatchMode):
     """A context in which products of 16-bit matrices in main memory are computed in FP32 and rounded once.
 
-    It covers mm, bmm, addmm, baddbmm, mv, dot, linear, convolutions and fused attention, forward and backward, but not
-    their in-place and `out` forms.
+    It covers mm, bmm, addmm, baddbmm, mv, dot, linear, convolutions and fused attention (whose probabilities then stay
+    in FP32 until the end), forward and backward, but not their in-place and `out` forms. `products` counts them.
 
     Args:
         dtypes: torch.float16, torch.bfloat16 or both; None means `slow_dtypes()`.
@@ -45,7 +45,7 @@ class fast_half(TorchDispatchMode):
         self.dtypes = slow_dtypes() if dtypes is None else tuple(dtypes)
         if unknown := set(self.dtypes) - set(SLOW):
             raise ValueError(f"dtypes has {unknown.pop()}; expected torch.float16, torch.bfloat16 or both")
-        self.products = 0  # how many were replaced
+        self.products = 0
 
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         kwargs = kwargs or {}

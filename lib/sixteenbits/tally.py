@@ -102,20 +102,22 @@ class Rounder:
         return Counts(values.size, *_compiled(self.mode, name)(values, np.uint64(key), grid, limit))
 
     def _slowly(self, x: torch.Tensor, axis: int) -> Counts:
-        nan = {} if self.blocks or self.format.has_nan else {"nan": 0.0}
         if self.blocks:
             y = round_to_blocks(x, self.format, axis=axis, rounding=self.mode, rng=self.rng)
+        elif self.format.has_nan:
+            y = round_to(x, self.format, self.mode, self.overflow, self.rng)
         else:
-            y = round_to(x, self.format, self.mode, self.overflow, self.rng, **nan)
+            y = round_to(x, self.format, self.mode, self.overflow, self.rng, nan=0.0).masked_fill(x.isnan(), np.nan)
         counts = count(x, y, np.inf if self.blocks else overflow_from(self.how))
-        x.copy_(y.masked_fill(x.isnan(), np.nan) if nan else y)
+        x.copy_(y)
         return counts
 
     def _replace_nan(self, x: torch.Tensor, counts: Counts) -> None:
         if self.nan is None:
             raise ValueError(f"{counts.nans} of {counts.values} values are NaN, and {self.format} has no code for it; "
                              "say what to put there, for example nan=0.0")
-        x.masked_fill_(x.isnan(), self.nan)
+        mode = self.mode if self.rng is None else "nearest_even"
+        x.masked_fill_(x.isnan(), float(round_to(float(self.nan), self.format, mode, self.overflow)))
 
 
 def overflow_from(how) -> float:
