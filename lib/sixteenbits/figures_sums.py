@@ -16,8 +16,6 @@ from sixteenbits.figures_range import power_axis
 
 #: One dash for each line, in the order of `charts.CATEGORIES`.
 DASHES = ([1, 0], [7, 3], [2, 2], [10, 2, 2, 2], [5, 2], [1, 3])
-LEGEND = alt.Legend(title=None, orient="top", columns=2, symbolType="stroke", symbolSize=400, symbolOpacity=1,
-                    labelLimit=320)
 TERMS = "number of terms (logarithmic, base 2)"
 
 
@@ -109,13 +107,16 @@ def _spread(name: str, values: np.ndarray, lengths: Sequence[int], scale, least:
 
 def _lines(rows: list[dict], names: list[str], x: alt.X, y: alt.Y) -> list[alt.Chart]:
     base = alt.Chart(alt.Data(values=rows)).encode(x=x)
+    columns = 1 if max(map(len, names)) > 24 else 2  # so that a phone has room for them
+    legend = alt.Legend(title=None, orient="top", columns=columns, symbolType="stroke", symbolSize=400, symbolOpacity=1,
+                        labelLimit=320)
     colors = alt.Scale(domain=names, range=list(charts.CATEGORIES[:len(names)]))
     dashes = alt.Scale(domain=names, range=[list(dash) for dash in DASHES[:len(names)]])
     band = base.mark_area(opacity=0.18).encode(
-        y=alt.Y("low:Q"), y2="high:Q", color=alt.Color("name:N", scale=colors, legend=LEGEND))
+        y=alt.Y("low:Q"), y2="high:Q", color=alt.Color("name:N", scale=colors, legend=legend))
     line = base.mark_line().encode(
-        y=y, color=alt.Color("name:N", scale=colors, legend=LEGEND),
-        strokeDash=alt.StrokeDash("name:N", scale=dashes, legend=LEGEND),
+        y=y, color=alt.Color("name:N", scale=colors, legend=legend),
+        strokeDash=alt.StrokeDash("name:N", scale=dashes, legend=legend),
         tooltip=[alt.Tooltip("name:N"), alt.Tooltip("x:Q", title="log2 of the terms", format=".3g"),
                  alt.Tooltip("middle:Q", title="median", format=".4g")])
     return [band, line]
