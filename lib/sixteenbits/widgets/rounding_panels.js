@@ -4,8 +4,19 @@ import { h, setText, svg } from "./base.js";
 import { rounded } from "./decimal.js";
 import { ROUNDINGS, toFloat } from "./numerics.js";
 import { drawLane, LANE_HEIGHT } from "./rounding_line.js";
-import { drawMore, meanOfDraws, outcome, setMode, setOverflow, toggleOther } from "./rounding_state.js";
-import { complement, hexOf, MODE_NAMES, overflowCards, overflows, percentOf, sayMove, sayTarget, show } from "./rounding_words.js";
+import { outcome } from "./rounding_bins.js";
+import { drawMore, meanOfDraws, setMode, setOverflow, toggleOther } from "./rounding_state.js";
+import {
+  complement,
+  hexOf,
+  MODE_NAMES,
+  overflowCards,
+  overflows,
+  percentOf,
+  sayMove,
+  sayTarget,
+  show,
+} from "./rounding_words.js";
 
 /** The lane of a row, redrawn for a state. */
 function lane() {
@@ -50,8 +61,12 @@ export function modeRows(id, act) {
     return { rounding, input, goes, path, root: h("label", { class: "sxb-row" }, head, path.root) };
   });
   return {
-    root: h("fieldset", { class: "sxb-rows" }, h("legend", { text: "Rounding modes; the chosen one colors the line" }),
-      rows.map(({ root }) => root)),
+    root: h(
+      "fieldset",
+      { class: "sxb-rows" },
+      h("legend", { text: "Rounding modes; the chosen one colors the line" }),
+      rows.map(({ root }) => root),
+    ),
     draw(state, width) {
       for (const { rounding, input, goes, path, root } of rows) {
         input.checked = state.rounding === rounding;
@@ -65,22 +80,41 @@ export function modeRows(id, act) {
 
 /** What happens beyond the largest value: the rule that is used, and the three possible answers. */
 export function overflowPanel(id, act) {
-  const select = h("select", { id: `${id}-overflow`, onchange: () => act((s) => setOverflow(s, select.value)) },
-    h("option", { value: "ieee", text: "own rule" }), h("option", { value: "saturate", text: "saturate" }));
+  const select = h(
+    "select",
+    { id: `${id}-overflow`, onchange: () => act((s) => setOverflow(s, select.value)) },
+    h("option", { value: "ieee", text: "own rule" }),
+    h("option", { value: "saturate", text: "saturate" }),
+  );
   const cards = h("dl", { class: "sxb-cards" });
   const note = h("p", { class: "sxb-note" });
   return {
     choice: h("div", { class: "sxb-choice" }, h("label", { for: select.id, text: "Overflow" }), select),
-    root: h("div", { class: "sxb-part", role: "group", "aria-label": "If it overflows" }, h("p", { class: "sxb-caption", text: "If a result is too large" }), cards, note),
+    root: h(
+      "div",
+      { class: "sxb-part", role: "group", "aria-label": "If it overflows" },
+      h("p", { class: "sxb-caption", text: "If a result is too large" }),
+      cards,
+      note,
+    ),
     draw(state) {
       select.value = state.overflow;
       const differ = overflows(state);
-      cards.replaceChildren(...overflowCards(state).map((card) => {
-        const used = differ && !card.missing && (state.overflow === "saturate" ? card.key === "saturate" : card.own);
-        return h("div", { class: `sxb-card${used ? " sxb-used" : ""}${card.missing ? " sxb-missing" : ""}` },
-          h("dt", { text: card.title + (card.own ? " (own rule)" : "") }), h("dd", { text: card.text }));
-      }));
-      setText(note, differ ? "Here the rules disagree." : "Here all rules agree: nothing overflows under the chosen mode.");
+      cards.replaceChildren(
+        ...overflowCards(state).map((card) => {
+          const used = differ && !card.missing && (state.overflow === "saturate" ? card.key === "saturate" : card.own);
+          return h(
+            "div",
+            { class: `sxb-card${used ? " sxb-used" : ""}${card.missing ? " sxb-missing" : ""}` },
+            h("dt", { text: card.title + (card.own ? " (own rule)" : "") }),
+            h("dd", { text: card.text }),
+          );
+        }),
+      );
+      setText(
+        note,
+        differ ? "Here the rules disagree." : "Here all rules agree: nothing overflows under the chosen mode.",
+      );
     },
   };
 }
@@ -88,12 +122,27 @@ export function overflowPanel(id, act) {
 /** Stochastic rounding: the chances as a bar, and what a hundred draws at a time give. */
 export function drawPanel(act) {
   const [chances, counts] = [bar("chance"), bar("drawn")];
-  const button = h("button", { type: "button", class: "sxb-tool", text: "Draw 100", onclick: () => act((s) => drawMore(s)) });
-  const reset = h("button", { type: "button", class: "sxb-quiet", text: "Start again", onclick: () => act((s) => ({ ...s, draws: 0, ups: 0 })) });
+  const button = h("button", {
+    type: "button",
+    class: "sxb-tool",
+    text: "Draw 100",
+    onclick: () => act((s) => drawMore(s)),
+  });
+  const reset = h("button", {
+    type: "button",
+    class: "sxb-quiet",
+    text: "Start again",
+    onclick: () => act((s) => ({ ...s, draws: 0, ups: 0 })),
+  });
   const note = h("p", { class: "sxb-note", role: "status" });
-  const root = h("div", { class: "sxb-part", role: "group", "aria-label": "Stochastic rounding" },
-    h("p", { class: "sxb-caption", text: "Stochastic rounding, repeated" }), chances.root, counts.root,
-    h("div", { class: "sxb-draws" }, button, reset, note));
+  const root = h(
+    "div",
+    { class: "sxb-part", role: "group", "aria-label": "Stochastic rounding" },
+    h("p", { class: "sxb-caption", text: "Stochastic rounding, repeated" }),
+    chances.root,
+    counts.root,
+    h("div", { class: "sxb-draws" }, button, reset, note),
+  );
   return {
     root,
     draw(state) {
@@ -107,7 +156,12 @@ export function drawPanel(act) {
       const shares = lowFirst([complement(there.chance), there.chance]);
       chances.draw(values, shares.map(percentOf), shares.map(toFloat), there.other === null);
       const times = lowFirst([draws - ups, ups]);
-      counts.draw(values, times.map(String), times.map((n) => n / (draws || 1)), there.other === null || !draws);
+      counts.draw(
+        values,
+        times.map(String),
+        times.map((n) => n / (draws || 1)),
+        there.other === null || !draws,
+      );
       setText(note, drawNote(state, there.other === null));
     },
   };
@@ -145,26 +199,54 @@ function bar(name) {
 export function otherFormats(named, colors, act) {
   const chips = named.map((f) => ({
     f,
-    root: h("button", { type: "button", class: "sxb-chip", onclick: () => act((s) => toggleOther(s, f)) },
-      h("span", { class: "sxb-dot", style: `background:${colors[f.name] ?? "currentColor"}` }), f.title),
+    root: h(
+      "button",
+      { type: "button", class: "sxb-chip", onclick: () => act((s) => toggleOther(s, f)) },
+      h("span", { class: "sxb-dot", style: `background:${colors[f.name] ?? "currentColor"}` }),
+      f.title,
+    ),
   }));
   const list = h("div", { class: "sxb-rows" });
   let rows = [];
-  const root = h("div", { class: "sxb-part", role: "group", "aria-label": "Other formats" },
+  const root = h(
+    "div",
+    { class: "sxb-part", role: "group", "aria-label": "Other formats" },
     h("p", { class: "sxb-caption", text: "The same number in other formats, rounded in the chosen mode" }),
-    list, h("div", { class: "sxb-chips" }, chips.map((chip) => chip.root)));
+    list,
+    h(
+      "div",
+      { class: "sxb-chips" },
+      chips.map((chip) => chip.root),
+    ),
+  );
   return {
     root,
     draw(state, width) {
       for (const { f, root: chip } of chips) {
         chip.hidden = f.name === state.format.name;
-        chip.setAttribute("aria-pressed", state.others.some((other) => other.name === f.name));
+        chip.setAttribute(
+          "aria-pressed",
+          state.others.some((other) => other.name === f.name),
+        );
       }
       if (rows.length !== state.others.length || rows.some(({ f }, i) => f !== state.others[i])) {
         rows = state.others.map((f) => ({ f, goes: target(), path: lane() }));
-        list.replaceChildren(...rows.map(({ f, goes, path }) =>
-          h("div", { class: "sxb-row" }, h("span", { class: "sxb-head" },
-            h("span", { class: "sxb-dot", style: `background:${colors[f.name] ?? "currentColor"}` }), h("span", { text: f.title }), goes.root), path.root)));
+        list.replaceChildren(
+          ...rows.map(({ f, goes, path }) =>
+            h(
+              "div",
+              { class: "sxb-row" },
+              h(
+                "span",
+                { class: "sxb-head" },
+                h("span", { class: "sxb-dot", style: `background:${colors[f.name] ?? "currentColor"}` }),
+                h("span", { text: f.title }),
+                goes.root,
+              ),
+              path.root,
+            ),
+          ),
+        );
       }
       for (const { f, goes, path } of rows) {
         goes.draw(state, f, state.rounding, width < 480 ? 9 : 14);

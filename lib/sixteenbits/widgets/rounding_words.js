@@ -1,8 +1,21 @@
 // RoundingExplorer in words: where a number lies, and where each mode and format sends it. No DOM.
 
 import { brief, powerOfTwo, rounded, shorten } from "./decimal.js";
-import { absolute, compare, divide, encodeReal, exact, kind, log2Floor, real, scale, add, multiply, subtract } from "./numerics.js";
-import { gapAt, outcome, overflowAnswers, situation } from "./rounding_state.js";
+import {
+  absolute,
+  compare,
+  divide,
+  encodeReal,
+  exact,
+  kind,
+  log2Floor,
+  real,
+  scale,
+  add,
+  multiply,
+  subtract,
+} from "./numerics.js";
+import { gapAt, outcome, overflowAnswers, situation } from "./rounding_bins.js";
 
 export const MODE_NAMES = {
   nearest_even: "to nearest, ties to even",
@@ -23,7 +36,8 @@ export function show(code, f, characters = 14) {
 const roundedHow = (rounding) => (rounding === "stochastic" ? "stochastically" : MODE_NAMES[rounding]);
 
 /** The text of the number that is held, for a sentence. */
-const nameOfNumber = (state) => shorten(state.number, 24).replaceAll("-", "−").replace("inf", "∞").replace("nan", "NaN");
+const nameOfNumber = (state) =>
+  shorten(state.number, 24).replaceAll("-", "−").replace("inf", "∞").replace("nan", "NaN");
 
 export const hexOf = (code, f) => "0x" + code.toString(16).padStart(Math.ceil(f.bits / 4), "0");
 
@@ -71,7 +85,10 @@ export function saySituation(state) {
     case "above":
       return sayOverflow(x, f, name, rounding, overflow);
     default:
-      return `${name} lies between ${value(below)} and ${value(above)}, which are ${gapName(below, above, f)} apart. ${sayMiddle(state, is, below, above)}`;
+      return (
+        `${name} lies between ${value(below)} and ${value(above)}, which are ${gapName(below, above, f)} apart. ` +
+        sayMiddle(state, is, below, above)
+      );
   }
 }
 
@@ -86,7 +103,10 @@ function sayMiddle({ x, format: f }, is, below, above) {
   if (is === "tie") {
     const even = encodeReal(x, f);
     const odd = even === below ? above : below;
-    return `A tie: exactly halfway. ${inWords(even)} has the even code ${hexOf(even, f)}, ${inWords(odd)} the odd one ${hexOf(odd, f)}.`;
+    return (
+      `A tie: exactly halfway. ${inWords(even)} has the even code ${hexOf(even, f)}, ` +
+      `${inWords(odd)} the odd one ${hexOf(odd, f)}.`
+    );
   }
   const [a, b] = [exact(below, f), exact(above, f)];
   const way = divide(subtract(x, a), subtract(b, a));
@@ -103,7 +123,9 @@ function sayOverflow(x, f, name, rounding, overflow) {
   if (other !== null) return `${start} It overflows with a chance of ${percentOf(chance)}.`;
   if (!stays) return `${start} Rounded ${roundedHow(rounding)}, it overflows.`;
   const has = f.infinity_code ?? f.nan_code;
-  return has === null ? `${start} The format has no code for infinity or NaN.` : `${start} Rounded ${roundedHow(rounding)}, it becomes that.`;
+  return has === null
+    ? `${start} The format has no code for infinity or NaN.`
+    : `${start} Rounded ${roundedHow(rounding)}, it becomes that.`;
 }
 
 /** The three answers to an overflow: [{ key, title, text, own, same }]. */
