@@ -185,6 +185,14 @@ def test_out_that_cannot_hold_a_result_is_an_error():
             round_to(x.astype(np.float32), wide, out=out)
 
 
+def test_a_value_that_float64_cannot_hold_is_an_error_and_its_code_is_right():
+    tiny = Format("tiny", 12, 2, nan="fn", subnormals=False, zero=False)  # smallest value 2**-2047, no zero
+    assert encode([0.0, -0.0, 1.0], tiny).tolist() == [0, 1 << 14, 2047 << 2]
+    assert round_to([1.1, -1e-300, 5e-324], tiny).tolist() == [1.0, -float(np.ldexp(1.25, -997)), 5e-324]
+    with pytest.raises(OverflowError, match="does not fit float64; encode gives its code"):
+        round_to([1.0, 0.0], tiny)
+
+
 def test_signaling_nans_pass_without_a_warning():
     signaling = np.array([0x7F800001, 0x3F800000], np.uint32).view(np.float32)
     for format in ("bf16", "e8m0fnu", "fp64", Format("beyond", 12, 3)):

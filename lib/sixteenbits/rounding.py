@@ -73,7 +73,7 @@ def round_values(x, how: How, out=None):
     x, back = _ready(x, how)
     if _fits(how.format, "float64"):
         return back(_round_plain(x, how, out))
-    parts = [(chosen, _unscale(_round_plain(moved, part), part, shift))
+    parts = [(chosen, _unscale(_round_plain(moved, part), part, shift, chosen))
              for chosen, moved, part, shift in _frames(x, how)]
     return back(_into(out, np.select(*zip(*parts, strict=True))))
 
@@ -225,6 +225,8 @@ def _frames(x: np.ndarray, how: How) -> list:
         cases = [(np.ones(x.shape, bool), -format.emax)]
     else:
         cases = [(size < 2.0**-900, 128), (size > 2.0**900, -128), (np.ones(x.shape, bool), 0)]
+    if not format.zero:
+        cases.insert(0, (size == 0, -format.emin))  # zero becomes the smallest value, however small that is
     frames = []
     for chosen, shift in cases:
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -236,11 +238,11 @@ def _frames(x: np.ndarray, how: How) -> list:
     return frames
 
 
-def _unscale(y: np.ndarray, how: How, shift: int) -> np.ndarray:
+def _unscale(y: np.ndarray, how: How, shift: int, chosen: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore", under="ignore"):
         values = np.ldexp(y, -shift)
-        lost = np.isfinite(y) & (np.ldexp(values, shift) != y)
-    if lost.any() or (not _infinite_stays(how) and np.isinf(y).any()):
+        lost = np.isfinite(y) & (np.ldexp(values, shift) != y) | (np.isinf(y) & (not _infinite_stays(how)))
+    if (lost & chosen).any():
         raise OverflowError(f"a value of {how.format} that x rounds to does not fit float64; encode gives its code")
     return values
 
