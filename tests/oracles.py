@@ -209,6 +209,8 @@ def _magnitude(significand, exponent, up, facts):
     jump = facts.zero and not facts.subnormals and binade < facts.emin  # nothing lies between zero and the normal ones
     mantissa_bits = 0 if jump else facts.mantissa_bits
     field = max(binade - facts.emin, 0)
+    if field > (facts.max_code >> facts.mantissa_bits) + 1:
+        return facts.max_code + 1, np.inf  # far beyond; its code would not fit 64 bits
     step = field + facts.emin - mantissa_bits
     shift = step - exponent
     kept = significand >> min(shift, 63) if shift > 0 else significand << -shift

@@ -12,6 +12,7 @@ OWN = [
     Format("wide_high", 4, 3, bias=-1100), Format("unsigned_no_nan", 2, 3, nan="none", signed=False),
     Format("no_zero", 3, 2, nan="fn", subnormals=False, zero=False), Format("eleven_exponent_bits", 11, 4),
     Format("below_float64", 12, 3),
+    Format("eleven_bits_without_subnormals", 11, 1, subnormals=False),
     Format("below_float64_without_zero", 12, 0, nan="fn", subnormals=False, signed=False, zero=False),
     Format("unsigned_powers", 3, 0, nan="none", signed=False, bias=2),
 ]

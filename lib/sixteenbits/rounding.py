@@ -119,7 +119,7 @@ def _round_plain(x, how: How, out=None):
     bare = replace(how, format=replace(format, mantissa_bits=0, nan=nan, infinities=False, subnormals=True))
     full = replace(how, format=replace(format, subnormals=True))
     x = widen(x, np.float64)
-    small = np.abs(x) < format.smallest_normal
+    small = np.abs(x) < 2.0**format.emin  # 0 where that lies below float64
     return _into(out, np.where(small, _run(x, bare), _run(x, full)))
 
 
