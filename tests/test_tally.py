@@ -143,7 +143,9 @@ def test_nan_where_the_format_has_none():
     assert x.tolist() == [1.0, 2.0]
 
 
-def test_count_needs_no_loop():
-    x = torch.tensor([1e9, 1e-9, np.nan, np.inf, 0.0])
-    y = torch.from_numpy(round_to(x.numpy(), "fp16"))
-    assert count(x, y, 65520.0) == Counts(5, 1, 1, 1, 1)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])  # the last one as other devices do
+def test_counts_of_two_tensors(dtype):
+    x = torch.tensor([60000, 1e-6, np.nan, np.inf, 0.0, -60000, 3.0]).to(dtype)
+    y = torch.tensor([np.inf, 0.0, np.nan, np.inf, 0.0, -57344, 3.0]).to(dtype)
+    assert count(x, y, 59392.0) == Counts(7, 2, 1, 1, 1)
+    assert count(x[::2], y[::2], 59392.0) == Counts(4, 1, 0, 1, 0)

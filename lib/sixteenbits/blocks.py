@@ -166,15 +166,14 @@ def _scaled(values, format: BlockFormat, axis: int, tensor_scale: float | None):
     if format.scale is None:
         return module.where(module.isfinite(values), values / shared, values), None, shared
     tiles = _tiles(values, format, axis)
-    largest = module.amax(abs(tiles), -1)
+    largest = module.amax(abs(tiles), axis + 1)
     wanted = module.where(module.isfinite(largest), largest / (format.target * shared), np.nan)
     scales = round_to(wanted, format.scale, SCALE_ROUNDINGS[format.scale_rounding], "saturate")
-    step = (scales * shared)[..., None]
+    step = _spread(scales * shared, axis)
     # A scale of zero or NaN leaves nothing of its block: dividing by infinity gives zeros, with their signs.
     if (step != step).any():
         tiles = module.where(step == step, tiles, 0.0)
-    tiles = tiles / module.where(step > 0, step, np.inf)
-    return _untile(tiles, values.shape, axis), module.moveaxis(scales, -1, axis), shared
+    return _untile(tiles / module.where(step > 0, step, np.inf), values.shape, axis), scales, shared
 
 
 def _tensor_scale(values, format: BlockFormat, given: float | None) -> float:
@@ -200,32 +199,32 @@ def _tensor_scale(values, format: BlockFormat, given: float | None) -> float:
 def _multiply(elements, scales, shared: float, format: BlockFormat, axis: int):
     if scales is None:
         return elements * shared
-    module = _module(elements)
-    step = (module.moveaxis(scales, axis, -1) * shared)[..., None]
-    return _untile(_tiles(elements, format, axis) * step, elements.shape, axis)
+    return _untile(_tiles(elements, format, axis) * _spread(scales * shared, axis), elements.shape, axis)
 
 
 def _tiles(values, format: BlockFormat, axis: int):
-    """values as (..., blocks, size) with `axis` moved to the end and the last block filled up with zeros."""
-    module = _module(values)
-    rows = module.moveaxis(values.reshape(-1) if values.ndim == 0 else values, axis, -1)
-    length = rows.shape[-1]
-    size = format.size or max(length, 1)
-    count = -(-length // size)
-    if count * size != length:
+    """values with `axis` cut into two: blocks, and their elements; the last block is filled up with zeros."""
+    module, shape = _module(values), tuple(values.shape) or (1,)
+    size = format.size or max(shape[axis], 1)
+    count = -(-shape[axis] // size)
+    values = values.reshape(shape)
+    if missing := count * size - shape[axis]:
         device = {} if module is np else {"device": values.device}
-        full = module.zeros((*rows.shape[:-1], count * size), dtype=rows.dtype, **device)
-        full[..., :length] = rows
-        rows = full
-    return rows.reshape(*rows.shape[:-1], count, size)
+        filling = module.zeros((*shape[:axis], missing, *shape[axis + 1:]), dtype=values.dtype, **device)
+        values = module.concatenate((values, filling), axis)
+    return values.reshape(*shape[:axis], count, size, *shape[axis + 1:])
+
+
+def _spread(scales, axis: int):
+    """The scales of blocks, to be multiplied with `_tiles`."""
+    return scales[(slice(None),) * (axis + 1) + (None,)]
 
 
 def _untile(tiles, shape, axis: int):
     """The way back from `_tiles`."""
-    length = shape[axis] if shape else 1
-    rows = tiles.reshape(*tiles.shape[:-2], tiles.shape[-2] * tiles.shape[-1])[..., :length]
-    values = _module(tiles).moveaxis(rows, -1, axis).reshape(shape)
-    return np.asarray(values, order="C") if isinstance(values, np.ndarray) else values.contiguous()
+    count, size = tiles.shape[axis:axis + 2]
+    rows = tiles.reshape(*tiles.shape[:axis], count * size, *tiles.shape[axis + 2:])
+    return rows[(slice(None),) * axis + (slice(shape[axis] if shape else 1),)].reshape(shape)
 
 
 def _like(x, values):

@@ -131,7 +131,12 @@ def overflow_from(how) -> float:
 
 
 def count(x: torch.Tensor, y: torch.Tensor, limit: float) -> Counts:
-    """What became of x when it was rounded to y, with torch's own operations, on any device."""
+    """What became of x when it was rounded to y, on any device."""
+    if x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64):
+        x, y = x.numpy(), y.numpy()
+        with np.errstate(over="ignore"):
+            limit = x.dtype.type(limit)
+        return Counts(x.size, *_compiled_count()(x.reshape(-1), y.reshape(-1), limit))
     finite, size = x.isfinite(), x.abs()
     over = finite & ((size >= limit) | ~y.isfinite())
     parts = torch.stack([over.sum(), ((x != 0) & (y == 0)).sum(), y.isnan().sum(), x.isinf().sum()])
@@ -166,21 +171,49 @@ def _compiled(mode: str, dtype: str):
     import numba
 
     ops = numba_ops(dtype)
-    one = ops.function(rounding(ops, mode, flush=False))
-    int32 = np.int32  # counts of 32 bits, so that they fit into the vector registers beside the values
+    one, add = ops.function(rounding(ops, mode, flush=False)), _counting()
 
     def loop(x, key, grid, limit):
-        overflows = underflows = nans = infinities = int32(0)
+        counts = (np.int32(0), np.int32(0), np.int32(0), np.int32(0))
         for i in range(x.size):
-            v = x[i]
-            y = one(v, key, np.uint64(i), grid)
-            x[i] = y
-            size = abs(v)
-            lost = (size <= grid.huge) & ((size >= limit) | (abs(y) > grid.max) | (y != y))
-            overflows = int32(overflows + (int32(1) if lost else int32(0)))
-            underflows = int32(underflows + (int32(1) if (v != 0) & (y == 0) else int32(0)))
-            nans = int32(nans + (int32(1) if y != y else int32(0)))
-            infinities = int32(infinities + (int32(1) if size > grid.huge else int32(0)))
-        return overflows, underflows, nans, infinities
+            value = x[i]
+            x[i] = y = one(value, key, np.uint64(i), grid)
+            counts = add(counts, value, y, limit)
+        return counts
 
     return numba.njit(nogil=True, error_model="numpy")(loop)
+
+
+@functools.cache
+def _compiled_count():
+    """A loop (x, y, limit) that returns the four counts."""
+    import numba
+
+    add = _counting()
+
+    def loop(x, y, limit):
+        counts = (np.int32(0), np.int32(0), np.int32(0), np.int32(0))
+        for i in range(x.size):
+            counts = add(counts, x[i], y[i], limit)
+        return counts
+
+    return numba.njit(nogil=True, error_model="numpy")(loop)
+
+
+@functools.cache
+def _counting():
+    """Compiled: the counts with one more value that was rounded to y. 32 bits fit into the vector registers."""
+    import numba
+
+    int32 = np.int32
+
+    def add(counts, value, y, limit):
+        overflows, underflows, nans, infinities = counts
+        size = abs(value)
+        lost = (size < np.inf) & ((size >= limit) | ~(abs(y) < np.inf))
+        return (int32(overflows + (int32(1) if lost else int32(0))),
+                int32(underflows + (int32(1) if (value != 0) & (y == 0) else int32(0))),
+                int32(nans + (int32(1) if y != y else int32(0))),
+                int32(infinities + (int32(1) if size == np.inf else int32(0))))
+
+    return numba.njit(inline="always", error_model="numpy")(add)
