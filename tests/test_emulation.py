@@ -40,7 +40,7 @@ def normal(*shape, seed=0):
 
 def numbers(x):
     """A tensor as an array: what is done with it then cannot be emulated."""
-    x = x.detach()
+    x = torch.as_tensor(x).detach()
     return (x if x.dtype in (torch.float32, torch.float64) else x.float()).numpy()
 
 
@@ -143,6 +143,18 @@ def test_results_are_those_of_the_real_dtype(name, operation):
             assert_equal(got, wanted)
         else:
             assert_same_rounding(got, wanted, SAME[operation](x.float(), y.float()).double(), name)
+
+
+def test_numbers_of_python_are_what_the_real_dtype_makes_of_them():
+    half, bits = torch.tensor([3.0, 100.0]).half(), torch.tensor([3, 100])
+    with emulate("fp16"):
+        got = half.float() + 4097, half.float() - 4099.0, half.float() * 0.1, bits + 4097, bits + 0.1
+        zero_dimensional = torch.tensor(0.1) * 1.0
+    for one, wanted in zip(got, (half + 4097, half - 4099.0, half * 0.1), strict=False):
+        assert_equal(one, wanted)
+    assert got[3].tolist() == [4100, 4197]
+    assert_equal(got[4], round_to(np.array([3.1, 100.1], np.float32), "fp16"))
+    assert zero_dimensional.item() == round_to(0.1, "fp16")
 
 
 @pytest.mark.parametrize("operation", CHAINS)

@@ -9,8 +9,9 @@ likewise. Inside `fast_half` a product takes its factors to FP32 (exact), multip
 
 That is what matrix units do, too. Everything else runs as ever: the dtypes, autocast and GradScaler stay the real
 ones. Against PyTorch's own slow kernels, sums come in another order. Both are within FP32's roundoff times the number
-of terms of the exact sum before they are rounded, so some elements (0.02 to 0.3 % in small networks) fall on the other
-side of a tie and differ by one unit in the last place; where terms cancel, by more.
+of terms of the exact sum before they are rounded, so some elements fall on the other side of a tie and differ by one
+unit in the last place, where terms cancel by more: for 40 to 4,000 terms 0.02 to 0.4 % of them in FP16, a tenth of that
+in BF16.
 """
 
 from __future__ import annotations
