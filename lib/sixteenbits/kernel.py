@@ -75,11 +75,12 @@ def _nearest_even(ops):
 
 
 def _nearest_away(ops):
-    floor, ceil, copysign, half = ops.floor, ops.ceil, ops.copysign, ops.number(0.5)
+    trunc, copysign, almost_half = ops.trunc, ops.copysign, ops.almost_half
 
     def to_integer(t, key, index):
-        size = abs(t)
-        return copysign(ceil(floor(size + size) * half), t)  # every step is exact, for infinity too
+        # With a half itself, the sum could round up from just below a tie. The number below a half reaches n + 1 from
+        # the ties alone: there the sum is nearer to it than to its neighbor below, or halfway, and n + 1 is even.
+        return copysign(trunc(abs(t) + almost_half), t)
 
     return to_integer
 
@@ -203,7 +204,7 @@ def numpy_ops(dtype: str) -> SimpleNamespace:
     unsigned, exponent, sign = _bit_facts(dtype)
     lowest_bit = exponent & ~(exponent << 1)
     return SimpleNamespace(
-        function=lambda f: f, number=np.dtype(dtype).type,
+        function=lambda f: f, number=np.dtype(dtype).type, almost_half=_almost_half(dtype),
         where=np.where, clip=np.clip, copysign=np.copysign, rint=np.rint, floor=np.floor, ceil=np.ceil, trunc=np.trunc,
         binade=lambda x: (x.view(unsigned) & exponent).view(dtype),
         twice_inverse=lambda c: (exponent - c.view(unsigned)).view(dtype),
@@ -233,7 +234,7 @@ def torch_ops(dtype: str) -> SimpleNamespace:
         return ((high.long() - 2**31) << 32) + ((scaled - high) * 2.0**32).long() > r + -(2**63)
 
     return SimpleNamespace(
-        function=lambda f: f, number=float,
+        function=lambda f: f, number=float, almost_half=float(_almost_half(dtype)),
         where=torch.where, clip=torch.clamp, copysign=torch.copysign, rint=torch.round, floor=torch.floor,
         ceil=torch.ceil, trunc=torch.trunc,
         binade=lambda x: (x.view(signed) & exponent).view(floating),
@@ -272,7 +273,14 @@ def numba_ops(dtype: str) -> SimpleNamespace:
         "exceeds": lambda fraction, r: np.uint64(np.float64(fraction) * 2.0**64) > np.uint64(r),
     }
     compiled = {name: function(word) for name, word in words.items()}
+    compiled["almost_half"] = _almost_half(dtype)
     return SimpleNamespace(function=function, number=floating, uint64=np.uint64, **compiled)
+
+
+def _almost_half(dtype: str):
+    """The number just below a half."""
+    number = np.dtype(dtype).type
+    return np.nextafter(number(0.5), number(0))
 
 
 def _bit_facts(dtype: str):

@@ -67,6 +67,8 @@ def _key(rng: Any) -> int:
 
 def round_values(x, how: How, out=None):
     """Rounded values of x (float32 or float64, NumPy or torch) as an array of the same kind."""
+    if _changes_nothing(how, str(x.dtype).removeprefix("torch.")):
+        return _into(out, x.copy() if isinstance(x, np.ndarray) else x.clone())
     rare = _jumps(how.format) or not _fits(how.format, "float64")
     if rare and isinstance(x, np.ndarray) and x.size > PIECE:
         return _into(out, _in_pieces(round_values, x, how, np.empty(x.shape)))
@@ -164,9 +166,21 @@ def _holds(dtype: str, format: Format) -> bool:
 
 def _is_held(how: How, dtype: str) -> bool:
     """Whether whatever a number of this dtype is rounded to is a number of this dtype again."""
+    return _holds(dtype, how.format) or _has_all(how, dtype)
+
+
+def _has_all(how: How, dtype: str) -> bool:
+    """Whether every number of this dtype is a value of the format, infinities included."""
     format, (mantissa_bits, emin, _, emax) = how.format, _WINDOWS[dtype]
     wider = format.mantissa_bits >= mantissa_bits and format.emin <= emin and format.emax >= emax
-    return _holds(dtype, format) or (wider and format.zero and format.subnormals and _infinite_stays(how))
+    return wider and format.zero and format.subnormals and _infinite_stays(how)
+
+
+def _changes_nothing(how: How, dtype: str) -> bool:
+    """Whether there is nothing to round: FP32 from float32, say."""
+    format = how.format
+    return (_has_all(how, dtype) and format.signed and format.has_minus_zero and format.has_nan
+            and not (how.flush_input or how.flush_output))
 
 
 def _compute_dtype(format: Format, x) -> str:
